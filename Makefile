@@ -62,7 +62,7 @@ SPARK40 := 4.0.1
 SPARK41 := 4.1.4
 # What another Spark could answer differently: what is assumed of it, the laws, exactly once, conflicts, the demo's graph.
 OF_SPARK := tests/upstream tests/laws tests/commit tests/conflicts tests/spark tests/server tests/read tests/difference \
-            tests/writes $(wildcard tests/dagster/test_*.py) tests/entry/test_flights.py
+            tests/views tests/writes $(wildcard tests/dagster/test_*.py) tests/entry/test_flights.py
 define on_spark
 	@LAKEHOUSE_OTHER=$(CURDIR)/$(PY) $(subst .venv/,.venv/$(1)/,$(PYTEST)) -m "not slow and $(REST)" $(OF_SPARK)
 	@$(subst .venv/,.venv/$(1)/,$(PYTEST)) -m race

@@ -89,7 +89,7 @@ def show(steps: "Steps", first: str, late: str, third: str) -> None:
     steps.materialize([EVENTS], late)
     steps.materialize([EVENTS], first)
     steps.extract(third)
-    steps.begin("The incremental step: only what changed is read, only rows that differ are written")
+    steps.begin("The incremental step: from what changed to the rows that differ, which alone are written")
     steps.materialize(INCREMENTAL)
     steps.materialize([BY_DAY], first)
     steps.materialize([BY_DAY], late)

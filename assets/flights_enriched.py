@@ -1,10 +1,9 @@
 """Silver: flights with what is known about their airline, plane, airports and weather."""
 
 import dagster as dg
-from pyspark.sql import functions as F
 
 from assets import flights as silver
-from lakehouse import Changes, Merge, Table
+from lakehouse import Changes, Table, View
 
 REFERENCE = dg.AssetIn(key_prefix="reference")
 COLUMNS = silver.COLUMNS | {
@@ -33,31 +32,14 @@ COLUMNS = silver.COLUMNS | {
     },
     metadata=Table(key="flight_id", columns=COLUMNS),
 )
-def flights_enriched(
-    flights: Changes, airlines: Changes, planes: Changes, airports: Changes, weather: Changes
-) -> Merge:
+def flights_enriched(flights: Changes, airlines: Changes, planes: Changes, airports: Changes, weather: Changes) -> View:
     """Flights joined with the reference tables; a change on any side reaches the flights it is about."""
-    by_origin = flights.source.withColumnRenamed("origin", "faa")
-    by_dest = flights.source.withColumnRenamed("dest", "faa")
-    touched = (
-        flights.touched("flight_id")
-        | airlines.touched("carrier").via(flights.source, "flight_id")
-        | planes.touched("tailnum").via(flights.source, "flight_id")
-        | airports.touched("faa").via(by_origin, "flight_id")
-        | airports.touched("faa").via(by_dest, "flight_id")
-        | weather.touched("origin", "hour").via(flights.source, "flight_id")
-    )
-    airline = airlines.source.select("carrier", F.col("name").alias("airline"))
-    plane = planes.source.select("tailnum", "manufacturer", "model", "seats", F.col("year").alias("built"))
-    origin = airports.source.select(F.col("faa").alias("origin"), F.col("name").alias("origin_airport"))
-    dest = airports.source.select(F.col("faa").alias("dest"), F.col("name").alias("dest_airport"))
-    outside = weather.source.select("origin", "hour", "temp", "wind_speed", "precip", "visib")
-    rows = (
-        touched.of(flights.source)
-        .join(airline, "carrier", "left")
-        .join(plane, "tailnum", "left")
-        .join(origin, "origin", "left")
-        .join(dest, "dest", "left")
-        .join(outside, ["origin", "hour"], "left")
-    )
-    return Merge(rows.select(*COLUMNS), touched)
+    return View("""
+        SELECT f.*, a.name AS airline, p.manufacturer, p.model, p.seats, p.year AS built,
+            o.name AS origin_airport, d.name AS dest_airport, w.temp, w.wind_speed, w.precip, w.visib
+        FROM flights f
+        LEFT JOIN airlines a ON a.carrier = f.carrier
+        LEFT JOIN planes p ON p.tailnum = f.tailnum
+        LEFT JOIN airports o ON o.faa = f.origin
+        LEFT JOIN airports d ON d.faa = f.dest
+        LEFT JOIN weather w ON w.origin = f.origin AND w.hour = f.hour""")

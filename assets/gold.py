@@ -1,12 +1,11 @@
 """Gold: what the lakehouse is asked for."""
 
 import dagster as dg
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from assets import flights as silver
 from assets.flight_events import DAYS
-from lakehouse import Aggregate, Changes, History, Merge, Overwrite, Table
+from lakehouse import Aggregate, Changes, History, Overwrite, Table, View
 
 GOLD = dg.AssetIn(key_prefix="gold")
 SILVER = dg.AssetIn(key_prefix="silver")
@@ -60,19 +59,15 @@ BUSIEST_HOURS = {
     ins={"flights_enriched": SILVER},
     metadata=Table(key=("carrier", "day"), columns=CARRIER_DELAYS),
 )
-def carrier_delays(flights_enriched: Changes) -> Merge:
+def carrier_delays(flights_enriched: Changes) -> View:
     """The delays of each airline on each day."""
-    touched = flights_enriched.touched("carrier", "day")
-    rows = touched.rows.groupBy("carrier", "day").agg(
-        F.max("airline").alias("airline"),
-        F.count("*").alias("flights"),
-        F.count_if(F.col("status") == "cancelled").alias("cancelled"),
-        F.count_if(is_late("dep_delay")).alias("late"),
-        minutes("dep_delay").alias("mean_dep_delay"),
-        F.max("dep_delay").alias("worst_dep_delay"),
-        minutes("arr_delay").alias("mean_arr_delay"),
-    )
-    return Merge(rows, touched)
+    return View("""
+        SELECT carrier, day, max(airline) AS airline, count(*) AS flights,
+            count_if(status = 'cancelled') AS cancelled, count_if(dep_delay >= 15) AS late,
+            CAST(avg(dep_delay) AS decimal(8, 2)) AS mean_dep_delay, max(dep_delay) AS worst_dep_delay,
+            CAST(avg(arr_delay) AS decimal(8, 2)) AS mean_arr_delay
+        FROM flights_enriched
+        GROUP BY carrier, day""")
 
 
 @dg.asset(
@@ -90,19 +85,14 @@ def carrier_delays_history(carrier_delays: Changes) -> History:
     ins={"flights_enriched": SILVER},
     metadata=Table(key=("origin", "dest"), columns=ROUTE_PUNCTUALITY),
 )
-def route_punctuality(flights_enriched: Changes) -> Merge:
+def route_punctuality(flights_enriched: Changes) -> View:
     """How many flights of each route arrive on time."""
-    touched = flights_enriched.touched("origin", "dest")
-    arrived = F.col("arr_delay").isNotNull()
-    on_time = arrived & ~is_late("arr_delay")
-    rows = touched.rows.groupBy("origin", "dest").agg(
-        F.max("dest_airport").alias("dest_airport"),
-        F.count("*").alias("flights"),
-        F.count_if(arrived).alias("arrived"),
-        F.count_if(on_time).alias("on_time"),
-        (F.count_if(on_time) / F.nullif(F.count_if(arrived), F.lit(0))).cast("decimal(5,4)").alias("punctuality"),
-    )
-    return Merge(rows, touched)
+    return View("""
+        SELECT origin, dest, max(dest_airport) AS dest_airport, count(*) AS flights,
+            count(arr_delay) AS arrived, count_if(arr_delay < 15) AS on_time,
+            CAST(try_divide(count_if(arr_delay < 15), count(arr_delay)) AS decimal(5, 4)) AS punctuality
+        FROM flights_enriched
+        GROUP BY origin, dest""")
 
 
 @dg.asset(key_prefix="gold", ins={"flights": SILVER}, metadata=Table(key="tailnum", columns=PLANE_HOURS))
@@ -122,12 +112,20 @@ def plane_hours(flights: Changes) -> Aggregate:
     ins={"flights": SILVER, "weather": REFERENCE},
     metadata=Table(key=("origin", "day"), columns=BUSIEST_HOURS),
 )
-def busiest_hours(flights: Changes, weather: Changes) -> Merge:
+def busiest_hours(flights: Changes, weather: Changes) -> View:
     """The hour of each day in which most departures are scheduled at an airport, and its weather."""
-    touched = flights.touched("origin", "day") | weather.touched("origin", "hour").via(flights.source, "origin", "day")
-    outside = weather.source.select("origin", "hour", "temp", "wind_speed", "precip", "visib")
-    rows = busiest(touched.of(flights.source)).join(outside, ["origin", "hour"], "left")
-    return Merge(rows.select(*BUSIEST_HOURS), touched)
+    query = """
+        WITH hours AS (
+            SELECT origin, day, hour, count(*) AS flights, count_if(dep_delay >= 15) AS late
+            FROM flights
+            GROUP BY origin, day, hour
+        ), ranked AS (
+            SELECT *, row_number() OVER (PARTITION BY origin, day ORDER BY flights DESC, hour) AS place FROM hours
+        )
+        SELECT r.origin, r.day, r.hour, r.flights, r.late, w.temp, w.wind_speed, w.precip, w.visib
+        FROM ranked r LEFT JOIN weather w ON w.origin = r.origin AND w.hour = r.hour
+        WHERE r.place = 1"""
+    return View(query, touch=("origin", "day"))  # the origin alone would do, but all days have flights of it
 
 
 @dg.asset(
@@ -139,22 +137,3 @@ def busiest_hours(flights: Changes, weather: Changes) -> Merge:
 def flights_by_day(flights: DataFrame) -> Overwrite:
     """The flights, in one partition a day: what leaves the lakehouse in daily files."""
     return Overwrite(flights)
-
-
-def busiest(flights: DataFrame) -> DataFrame:
-    """The busiest hour of each airport and day."""
-    hours = flights.groupBy("origin", "day", "hour").agg(
-        F.count("*").alias("flights"), F.count_if(is_late("dep_delay")).alias("late")
-    )
-    earlier = -F.unix_timestamp("hour")
-    first = F.max_by(F.struct("hour", "flights", "late"), F.struct("flights", earlier))
-    return hours.groupBy("origin", "day").agg(first.alias("busiest")).select("origin", "day", "busiest.*")
-
-
-def is_late(delay: str) -> Column:
-    return F.coalesce(F.col(delay) >= 15, F.lit(False))
-
-
-def minutes(delay: str) -> Column:
-    """The mean of a column of whole minutes, exact to a hundredth in whatever order it is computed."""
-    return F.avg(delay).cast("decimal(8,2)")

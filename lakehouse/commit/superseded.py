@@ -273,7 +273,9 @@ def rivals_before(log: Log, run: Run, mark: Mark, own: Commit) -> tuple[Commit, 
         StaleInputsError (OVERTAKEN): The rival is a run of the same asset.
         StaleInputsError (ROLLED_BACK): The table was restored or emptied, so our position does not hold.
     """
-    base = judge_base(log.commits(own.version - 1, mark.base + 1), own, mark)
+    # Mostly nothing lies between. The log is not read then, so it cannot fail a step that has written.
+    between = log.commits(own.version - 1, mark.base + 1) if mark.base + 1 < own.version else ()
+    base = judge_base(between, own, mark)
     others = tuple(_of_other_application_ids(base.rivals, run))
     is_lost = isinstance(base, BaseReverted) and bool(run.changes)
     for other in others:

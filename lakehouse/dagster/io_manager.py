@@ -233,6 +233,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             code_version=spec.code_version,
             code=None if spec.code_version is not None else code_of(function_of(definition)),
             policy=table.policy.within(self.policy),
+            counts_touched_keys=kind.counts_touched_keys,
         )
 
     def archive(self, asset: str) -> TableRef:

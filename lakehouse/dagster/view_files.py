@@ -1,7 +1,7 @@
 """`views_from`: a folder of SQL files, each one a view, as the assets of a code location."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from inspect import currentframe
 from keyword import iskeyword
 from pathlib import Path
@@ -240,8 +240,6 @@ class _FileView:
             ViewError: A combination that no Delta table can have.
         """
         statement = self.statement
-        refresh = {} if statement.refresh is None else {"refresh": statement.refresh}
-        policy_fields = {each.name for each in fields(Policy)}
         try:
             return Table(
                 key=statement.key,
@@ -249,7 +247,7 @@ class _FileView:
                 cluster_by=statement.clustered_by,
                 properties={name: value for name, value in statement.properties.items() if not name.startswith(OWN)},
                 columns={column.name: column.comment for column in statement.columns if column.comment is not None},
-                policy=Policy.of({name: value for name, value in refresh.items() if name in policy_fields}),
+                policy=Policy(refresh=statement.refresh),
             )
         except ValueError as error:
             what, remedy = clause(str(error)), "Correct the head of the statement."

@@ -58,6 +58,8 @@ class Asset:
         code_version: Its code version.
         code: The code of its function; None if its code version stands for it, or if it cannot be read.
         policy: What a run may do: the table's policy, then the manager's.
+        counts_touched_keys: Whether its write finds out how many keys are touched before a row is computed, so that the
+            number of changed rows decides nothing.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Asset:
     code_version: str | None = None
     code: Code | None = None
     policy: Policy = Policy()
+    counts_touched_keys: bool = False
 
     @property
     def incremental(self) -> bool:

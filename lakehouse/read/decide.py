@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import partial_sources, why_redefined
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.log import NOTHING_READ
-from lakehouse.delta.policy import Policy
+from lakehouse.delta.policy import Policy, Refresh
 from lakehouse.delta.table import Read, Table
 from lakehouse.errors import FULL_REFRESH, GO_ON_FROM, ExtractError, HistoryError, ReadError
 from lakehouse.read.asset import Asset, PastRows, UserRequest
@@ -113,6 +114,51 @@ def decision_by_policy(asset: Asset, decision: Reconcile | Refuse) -> Reconcile 
             return Refuse(reason, strict_remedy(asset))
         case Reconcile() | Refuse():
             return decision
+
+
+class NeedOfAllRows(Enum):
+    """Why a write that goes by keys would compute all rows."""
+
+    ASKED = "a user asks for it"
+    BEGINNING = "no row is there to go on from: a first read, or an empty table"
+    NO_SOURCE = "no source is followed"
+    READ = "the changes of a source cannot be read, or were made under another definition"
+    PLAN = "keys alone do not tell which rows differ"
+    COST = "most of the rows are touched"
+
+
+class PolicyAnswer(Enum):
+    """What a policy says of computing all rows."""
+
+    COMPUTED = "all rows are computed"
+    WARNED = "all rows are computed, and the log of the run warns of that"
+    BY_KEYS = "the rows of touched keys are computed instead"
+    REFUSED = "the run is refused"
+
+
+def answer_by_policy(need: NeedOfAllRows, refresh: Refresh) -> PolicyAnswer:
+    """What becomes of a run that would compute all rows."""
+    match need:
+        case NeedOfAllRows.ASKED | NeedOfAllRows.BEGINNING | NeedOfAllRows.NO_SOURCE:
+            return PolicyAnswer.COMPUTED
+        case NeedOfAllRows.READ | NeedOfAllRows.PLAN:
+            return _OF_NO_CHOICE[refresh]
+        case NeedOfAllRows.COST:
+            return _OF_COST[refresh]
+
+
+_OF_NO_CHOICE: Mapping[Refresh, PolicyAnswer] = {
+    "auto": PolicyAnswer.COMPUTED,
+    "incremental": PolicyAnswer.WARNED,
+    "strict": PolicyAnswer.REFUSED,
+    "full": PolicyAnswer.COMPUTED,
+}
+_OF_COST: Mapping[Refresh, PolicyAnswer] = {
+    "auto": PolicyAnswer.COMPUTED,
+    "incremental": PolicyAnswer.BY_KEYS,
+    "strict": PolicyAnswer.BY_KEYS,
+    "full": PolicyAnswer.COMPUTED,
+}
 
 
 def computes_everything(past: PastRows, policy: Policy) -> bool:

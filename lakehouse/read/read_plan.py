@@ -306,12 +306,14 @@ def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
 
 
 def _why_dear(facts: InputFacts, batch: Batch) -> str | None:
-    """Why everything takes less work than the changes; None if it does not, or if the policy leaves no choice.
+    """Why everything takes less work than the changes; None if it does not, or if the choice is not made here.
 
-    Of several inputs nobody knows before the function is called whether the changes of one concern many rows.
+    Of several inputs nobody knows before the function is called whether the changes of one concern many rows. A write
+    that counts its touched keys chooses by them.
     """
     asset, at = facts.asset, batch.at
-    may_choose = asset.policy.chosen_refresh == "auto" and len(asset.inputs) == 1 and at.where is None
+    may_choose = asset.policy.chosen_refresh == "auto" and not asset.counts_touched_keys
+    may_choose = may_choose and len(asset.inputs) == 1 and at.where is None
     if not may_choose or asset.past is not PastRows.COMPUTED or not facts.read.is_whole or batch.behind:
         return None
     images = sum((commit.rows for commit in batch.changing), NO_ROWS).images

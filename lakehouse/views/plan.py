@@ -1,6 +1,6 @@
 """The plan of a view as values: SQL with places for relations, and the steps whose rows are keys for what follows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -101,6 +101,24 @@ class TouchedPlan:
     touch: tuple[str, ...]
     values_before: tuple[str, ...] = ()
     read_whole: tuple[tuple[str, str], ...] = ()
+
+    def why_whole(self, followed: Collection[str], *, has_key: bool) -> str | None:
+        """Why keys alone do not do, as a clause; None if they do, or if no change reaches the result.
+
+        Args:
+            followed: The tables whose changes are followed.
+            has_key: Whether the table of the result has a key.
+        """
+        if self.touched is None:
+            return None
+        if not self.touch:
+            return "its result is one row of all rows"
+        return self.why_read_whole(followed) if has_key else "its table has no key"
+
+    def why_read_whole(self, followed: Collection[str]) -> str | None:
+        """Which followed tables the steps read whole, and why, as a clause; None if they read none."""
+        whole = [f"all of {table} is read, because {why}" for table, why in self.read_whole if table in followed]
+        return " and ".join(whole) or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from lakehouse.views.algebra import (
     expressions,
     nodes_of,
 )
+from lakehouse.views.files.tokens import tokens
 from lakehouse.views.sql.blocks import read_select
 from lakehouse.views.sql.parsing import Parsed, define_windows, parse
 from lakehouse.views.sql.refusals import refuse
@@ -65,8 +66,9 @@ def read(text: str, schemas: Mapping[str, Mapping[str, str]], args: Collection[s
 
 
 def _look_through(text: str) -> Parsed:
-    """A text whose tree alone refuses nothing."""
+    """A text whose tree and tokens alone refuse nothing."""
     parsed = parse(text)
+    tokens(text)  # Spark would cut what these refuse otherwise than the tree says
     refuse(parsed)
     define_windows(parsed)
     return parsed

@@ -22,6 +22,8 @@ class CheckedView:
         touch: The columns by which changes are followed, and the others by which they could be.
         plan: How the keys are found whose rows may differ, if all tables change.
         notes: What of the text means nothing for a table, as sentences.
+        why_whole: Why changes need all rows, or all of a table, as a clause; `Policy(refresh="strict")` refuses that.
+            None if keys do, in a table that has a key: `key`, or the one that `Table(key=...)` declares.
     """
 
     columns: tuple[str, ...]
@@ -29,6 +31,7 @@ class CheckedView:
     touch: Touch
     plan: TouchedPlan
     notes: tuple[str, ...] = ()
+    why_whole: str | None = None
 
 
 def check_text(
@@ -51,7 +54,7 @@ def check_text(
     except ViewError as error:
         raise with_place(error, text.origin) from error.__cause__
     columns = tuple(output.name for output in query.outputs)
-    return CheckedView(columns, table_key(query, keys), touch, plan, query.notes)
+    return CheckedView(columns, table_key(query, keys), touch, plan, query.notes, plan.why_whole(schemas, has_key=True))
 
 
 def _with_declared_names(text: ViewText, query: Query) -> Query:

@@ -60,6 +60,7 @@ class Aggregate(Write):
     past = PastRows.COMPUTED
     ends_early = False
     follows_snapshot_inputs = False
+    counts_touched_keys = False
 
     def __post_init__(self) -> None:
         if not isinstance(cast("Any", self.sums), Mapping):

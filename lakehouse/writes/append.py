@@ -41,6 +41,7 @@ class Append(Stated):
     past = PastRows.APPENDED
     ends_early = True
     follows_snapshot_inputs = False
+    counts_touched_keys = False
 
     def __post_init__(self) -> None:
         refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")

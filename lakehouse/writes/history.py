@@ -68,6 +68,7 @@ class History(Write):
     past = PastRows.KEPT
     ends_early = False
     follows_snapshot_inputs = False
+    counts_touched_keys = False
 
     def __post_init__(self) -> None:
         refuse_other(self, "changes", Changes | Snapshot, "the Changes of an input, or a Snapshot")

@@ -51,6 +51,7 @@ class Merge(Stated):
     past = PastRows.COMPUTED
     ends_early = True
     follows_snapshot_inputs = False
+    counts_touched_keys = False
 
     def __init__(self, rows: DataFrame | Events, touched: Touched, *, truncates: str | None = None) -> None:
         events = rows if isinstance(rows, Events) else Events(rows, truncates)

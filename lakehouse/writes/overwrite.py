@@ -40,6 +40,7 @@ class Overwrite(Stated):
     past = PastRows.COMPUTED
     ends_early = True
     follows_snapshot_inputs = True
+    counts_touched_keys = False
 
     def __post_init__(self) -> None:
         refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")

@@ -75,6 +75,7 @@ class Snapshot(Stated):
     past = PastRows.DELIVERED
     ends_early = False
     follows_snapshot_inputs = False
+    counts_touched_keys = False
 
     def __post_init__(self) -> None:
         refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")

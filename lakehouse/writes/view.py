@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import currentframe
-from logging import INFO
+from logging import INFO, WARNING
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, final
 
@@ -15,23 +15,32 @@ from lakehouse.cursor.cursor import Known
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Head
 from lakehouse.difference.statements import Skip, Statement
+from lakehouse.errors.views import ViewError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
-from lakehouse.read.decide import Reconcile
+from lakehouse.read.decide import STRICT_REMEDY, NeedOfAllRows, PolicyAnswer, Reconcile, Refuse, answer_by_policy
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.listeners import Message, tell
 from lakehouse.spark.session import interpreting
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.views.view_text import ViewText
+from lakehouse.views.view_text import Origin, ViewText, with_place
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.write import Declaration, Write, rest_of
 
 if TYPE_CHECKING:
-    from lakehouse.views.on_spark.computing import BoundText
+    from lakehouse.views.on_spark.computing import BoundText, Computed, Whole
     from lakehouse.views.text_check import CheckedView
+
+_NOT_INCREMENTAL = "VIEW_NOT_INCREMENTAL"
+_WITHOUT_KEYS: Mapping[PolicyAnswer, Callable[[str], str]] = {
+    PolicyAnswer.COMPUTED: "Keys alone do not do: {}.".format,
+    PolicyAnswer.WARNED: "Keys alone do not do, and a run that changes reach warns of that: {}.".format,
+    PolicyAnswer.REFUSED: "Keys alone do not do, and refresh='strict' refuses a run that changes reach: {}.".format,
+}
+"""What `explain` says where changes need more than the rows of keys."""
 
 
 @final
@@ -62,6 +71,7 @@ class View(Write):
     past = PastRows.COMPUTED
     ends_early = True
     follows_snapshot_inputs = False
+    counts_touched_keys = True
 
     def __post_init__(self) -> None:
         if not isinstance(cast("Any", self.query), str | ViewText):
@@ -110,7 +120,18 @@ class View(Write):
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
-        """Refuses nothing: only the text says what it needs."""
+        """Refuses what no text could make up for: a source of which rows are left out, and nothing to follow.
+
+        Raises:
+            ViewError: An input leaves changes out; or the table declares `refresh="strict"` and reads no changes.
+        """
+        partial = next((name for name, read in asset.changes.items() if not read.is_whole), None)
+        if partial is not None:
+            raise _refusal_of_a_part(asset.name, partial)
+        if asset.table.policy.refresh == "strict" and not asset.changes:
+            what = "Its policy is refresh='strict', and no input is read as Changes, so every run computes all rows"
+            error = ViewError(_NOT_INCREMENTAL, what, None, "Read an input as Changes, or leave the word out.")
+            raise with_place(error, Origin(), asset.name)
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:
@@ -131,14 +152,18 @@ class View(Write):
         return _with_former_columns(run) if _has_no_changes(run) else None
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Write]:
+        partial = next((changes.name for changes in run.changes if run.leaves_out(changes.name)), None)
+        if partial is not None:
+            raise _refusal_of_a_part(run.name, partial)
         if _has_no_changes(run):
             return _with_former_columns(run), self
         with interpreting(spark(), run.inputs):
             bound = self._bound(spark, run)
-            return self._write(spark, _with_key(run, bound, self.text), bound)
+            run = _with_key(run, bound, self.text)
+            return self._complete(spark, run, bound, self._compute(spark, run, bound))
 
     def explain(self, spark: Callable[[], SparkSession], run: Run) -> tuple[str, ...]:
-        """What a run does with changes of each table, as sentences.
+        """What a run does with changes of each table, and what its policy says of that, as sentences.
 
         Raises:
             ViewError: Changes cannot be followed, or the text names other tables than the inputs.
@@ -146,8 +171,10 @@ class View(Write):
         from lakehouse.views.explained import explain_query
 
         bound = self._bound(spark, run)
-        touch = bound.touch(_with_key(run, bound, self.text).table.key_columns)
-        return explain_query(bound.query, touch, tuple(bound.reads), bound.small)
+        key, refresh = _with_key(run, bound, self.text).table.key_columns, run.asset.policy.chosen_refresh
+        lines = explain_query(bound.query, bound.touch(key), tuple(bound.reads), bound.small)
+        why = bound.why_never_by_keys(key)
+        return lines if why is None else (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
 
     def _bound(self, spark: Callable[[], SparkSession], run: Run) -> "BoundText":
         """The text over the tables that the run has pinned."""
@@ -163,22 +190,53 @@ class View(Write):
         small = [table for table in tables if _is_small(run, run.asset.inputs[text.input_of(table)])]
         return BoundText.of(spark(), text, tables, run.name, small)
 
-    def _write(self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> tuple[Run, Write]:
-        """The write of what is computed, completed."""
-        from lakehouse.views.on_spark.computing import OfKeys, Unmoved, Whole, compute
+    def _compute(self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Computed":
+        """What the table is to hold.
 
-        key = run.table.key_columns
-        why = _why_whole(run)
-        match Whole(bound.rows, why) if why is not None else compute(bound, key, lambda: _rows_of_table(spark, run)):
+        Raises:
+            ViewError (VIEW_NOT_INCREMENTAL): All rows would be computed, and the policy forbids that.
+        """
+        from lakehouse.views.on_spark.computing import Whole, compute
+
+        key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
+        computed = _why_whole(run) or compute(bound, key, refresh, lambda: _rows_of_table(spark, run))
+        match computed:
+            case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:
+                return Whole(NeedOfAllRows.BEGINNING, "its table is empty")
+            case Whole(need=need, why=why) if answer_by_policy(need, refresh) is PolicyAnswer.REFUSED:
+                raise self._refusal(run, f"All rows would have to be computed, because {why}")
+            case Whole(need=NeedOfAllRows.BEGINNING) if refresh == "strict":
+                later = bound.why_never_by_keys(key)
+                if later is not None:
+                    tell(Message(f"{run.name} is refused as soon as changes reach it: {later}. {STRICT_REMEDY}"))
+            case _:
+                pass
+        return computed
+
+    def _refusal(self, run: Run, what: str) -> ViewError:
+        """The refusal of a run by its policy."""
+        cure = f"Nothing was written. {STRICT_REMEDY} Under refresh='incremental' a run does that by itself, and warns."
+        return with_place(ViewError(_NOT_INCREMENTAL, what, None, cure), self.text.origin, run.name)
+
+    def _complete(
+        self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText", computed: "Computed"
+    ) -> tuple[Run, Write]:
+        """The write of what is computed, completed."""
+        from lakehouse.views.on_spark.computing import OfKeys, Unmoved, Whole
+
+        key, refresh, answer = run.table.key_columns, run.asset.policy.chosen_refresh, PolicyAnswer.COMPUTED
+        match computed:
             case Unmoved():
                 return replace(_with_former_columns(run), view="nothing, because no change reaches a row of it"), self
-            case OfKeys(rows=rows, touched=touched):
+            case OfKeys(rows=rows, touched=touched, read_whole=read_whole):
                 write: Write = Merge(rows, touched)
                 how = f"the rows of touched keys ({', '.join(touched.columns)})"
-            case Whole(rows=rows, why=why):
-                write = Merge(rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(rows)
-                how = f"all rows, because {why}"
-        tell(Message(f"{run.name} computes {how}.", INFO))
+                if read_whole is not None:
+                    how, answer = f"{how}; {read_whole}", answer_by_policy(NeedOfAllRows.PLAN, refresh)
+            case Whole(need=need, why=why):
+                write = Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
+                how, answer = f"all rows, because {why}", answer_by_policy(need, refresh)
+        tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
         return write.complete(spark, replace(run, view=how))
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
@@ -222,13 +280,18 @@ def _with_key(run: Run, bound: "BoundText", text: ViewText) -> Run:
     return run.with_table(replace(run.table, key=key)) if key else run
 
 
-def _why_whole(run: Run) -> str | None:
-    """Why the run computes all rows, as a clause, if that is known before a key is sought; else None."""
-    if isinstance(run.together, Reconcile):
-        return run.together.reason
+def _why_whole(run: Run) -> "Whole | None":
+    """Why the run computes all rows, if that is known before a key is sought; else None."""
+    from lakehouse.views.on_spark.computing import Whole
+
+    match run.together:
+        case Reconcile(reason=reason, on_request=on_request):
+            return Whole(NeedOfAllRows.ASKED if on_request else NeedOfAllRows.READ, reason)
+        case Refuse() | None:
+            pass
     if run.head is None:
-        return "there is no table yet"
-    return None if isinstance(run.cursor, Known) else "the table has no position"
+        return Whole(NeedOfAllRows.BEGINNING, "there is no table yet")
+    return None if isinstance(run.cursor, Known) else Whole(NeedOfAllRows.BEGINNING, "the table has no position")
 
 
 def _rows_of_table(spark: Callable[[], SparkSession], run: Run) -> int | None:
@@ -242,3 +305,10 @@ def _is_small(run: Run, source: str) -> bool:
     """Whether a source has so few rows that it is cheaper to read it whole than to ask for keys first."""
     size = run.sources[source].log.size() if source in run.sources else None
     return size is not None and size.rows <= limits().whole_rows
+
+
+def _refusal_of_a_part(asset: str, source: str) -> ViewError:
+    """The refusal of an input that leaves changes out: a query over a part of a source is another query."""
+    what = f"The query is over all rows of '{source}', and Read(start=..., exclude_operations=...) leaves some out"
+    remedy = "Say in its WHERE which rows count, and take these options out."
+    return with_place(ViewError("VIEW_PARTIAL_INPUT", what, None, remedy), Origin(), asset)

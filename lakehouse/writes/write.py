@@ -55,6 +55,8 @@ class Write(Protocol):
     """Whether a run whose sources have no changes may end before the asset's function is called."""
     follows_snapshot_inputs: ClassVar[bool]
     """Whether a snapshot input that moved is a reason to compute the result again."""
+    counts_touched_keys: ClassVar[bool]
+    """Whether the write finds out how many keys the changes touch before a row is computed."""
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:

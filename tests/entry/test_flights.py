@@ -16,7 +16,7 @@ from assets.automation import next_day_of_flights
 from assets.definitions import defs, tables
 from assets.flight_events import flight_events
 from assets.flights import as_last_reported
-from assets.gold import busiest
+from assets.gold import busiest_hours
 from lakehouse import DeltaIOManager, Table, checks
 from resources.nycflights import EVENTS, FlightRecords, corrections, events_of
 from tests.support.dagster_house import Running, metadata
@@ -261,13 +261,18 @@ def test_the_last_report_counts_whatever_the_order_of_arrival(spark: SparkSessio
         assert row["hour"] == at(10).timestamp()
 
 
-def test_of_two_equally_busy_hours_the_earlier_is_the_busiest(spark: SparkSession) -> None:
-    hours = [at(hour) for hour in (9, 8, 8, 9, 7)]
-    flights = spark.createDataFrame(
-        [("JFK", DAY, hour, 20) for hour in hours], "origin string, day date, hour timestamp, dep_delay int"
-    )
-    (row,) = busiest(flights).withColumn("hour", F.unix_timestamp("hour")).collect()
-    assert (row["hour"], row["flights"], row["late"]) == (at(8).timestamp(), 2, 2)
+def test_of_two_equally_busy_hours_the_earlier_is_the_busiest(
+    spark: SparkSession, tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    airports = Airports(spark, tmp_path, instance)
+    flights = [("JFK", DAY, at(hour), delay) for hour, delay in [(9, 20), (8, 20), (8, 14), (9, 20), (7, None)]]
+    weather = [("JFK", at(hour), float(hour), 5.0, 0.0, 10.0) for hour in (7, 8, 9)]
+    airports.lake.create("silver/flights", flights, "origin string, day date, hour timestamp, dep_delay int")
+    columns = "origin string, hour timestamp, temp double, wind_speed double, precip double, visib double"
+    airports.lake.create("reference/weather", weather, columns)
+    airports.run([busiest_hours.key])
+    (row,) = airports.lake.frame("gold/busiest_hours").withColumn("hour", F.unix_timestamp("hour")).collect()
+    assert (row["hour"], row["flights"], row["late"], row["temp"]) == (at(8).timestamp(), 2, 1, 8.0)
 
 
 def test_every_asset_reads_well_in_the_ui() -> None:

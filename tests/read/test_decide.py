@@ -15,7 +15,15 @@ from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Read, Table
 from lakehouse.read.asset import Asset, PastRows
-from lakehouse.read.decide import Reconcile, Refuse, decision_for_all, warning_of_new_code
+from lakehouse.read.decide import (
+    NeedOfAllRows,
+    PolicyAnswer,
+    Reconcile,
+    Refuse,
+    answer_by_policy,
+    decision_for_all,
+    warning_of_new_code,
+)
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.read_plan import FirstRead, InputFacts, ReadFeed, read_plan
 from lakehouse.spark.table_version import TableRef
@@ -370,6 +378,7 @@ class Sized(History):
         pytest.param(500, APPENDS, Read(), False, id="an append"),
         pytest.param(500, replace(MERGES, past=PastRows.KEPT), Read(), False, id="a history"),
         pytest.param(500, replace(MERGES, inputs=frozenset({"src", "dim"})), Read(), False, id="of several inputs"),
+        pytest.param(500, replace(MERGES, counts_touched_keys=True), Read(), False, id="a view"),
         pytest.param(500, MERGES, LATE, False, id="partial"),
         pytest.param(500, MERGES, Read(max_versions=1), False, id="behind"),
     ],
@@ -389,3 +398,22 @@ def test_many_changes_are_dearer_than_all_rows(inserted: int, asset: Asset, read
         )
     assert isinstance(plan, Reconcile) is is_dear
     assert not is_dear or "500 images of changed rows, and it has 1,000 rows" in str(plan)
+
+
+COMPUTED, WARNED, BY_KEYS, REFUSED = PolicyAnswer
+OF_EACH_WORD: dict[NeedOfAllRows, tuple[PolicyAnswer, PolicyAnswer, PolicyAnswer, PolicyAnswer]] = {
+    # auto, incremental, strict, full
+    NeedOfAllRows.ASKED: (COMPUTED, COMPUTED, COMPUTED, COMPUTED),
+    NeedOfAllRows.BEGINNING: (COMPUTED, COMPUTED, COMPUTED, COMPUTED),
+    NeedOfAllRows.NO_SOURCE: (COMPUTED, COMPUTED, COMPUTED, COMPUTED),
+    NeedOfAllRows.READ: (COMPUTED, WARNED, REFUSED, COMPUTED),
+    NeedOfAllRows.PLAN: (COMPUTED, WARNED, REFUSED, COMPUTED),
+    NeedOfAllRows.COST: (COMPUTED, BY_KEYS, BY_KEYS, COMPUTED),
+}
+
+
+def test_a_policy_has_an_answer_to_each_need_of_all_rows() -> None:
+    """`strict` computes all rows for a user's wish and at the beginning alone; only `auto` chooses by cost."""
+    words = ("auto", "incremental", "strict", "full")
+    given = {need: tuple(answer_by_policy(need, word) for word in words) for need in NeedOfAllRows}
+    assert given == OF_EACH_WORD

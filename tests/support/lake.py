@@ -147,15 +147,17 @@ class Lake:
     def begin(self, asset: Callable[..., Any], table: Table = Table(), **options: Any) -> Materialization:
         kinds = get_annotations(asset, eval_str=True)
         name = options.pop("name", asset.__name__)
+        kind = write_kind(name, kinds["return"])
         described = Asset(
             name=name,
             table=table,
             ref=self.ref(name),
-            past=write_kind(name, kinds["return"]).past,
+            past=kind.past,
             read_options=self._changes_of(asset, options.pop("reads", None)),
             inputs={name: name for name in kinds if name != "return"},
             code_version=options.pop("code_version", None),
             policy=table.policy,
+            counts_touched_keys=kind.counts_touched_keys,
         )
         asked = {part.name: options.pop(part.name) for part in fields(UserRequest) if part.name in options}
         return begin(

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyspark
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from lakehouse.server.jvm import module_options
@@ -38,3 +39,12 @@ def test_the_server_s_jvm_gets_the_options_that_spark_s_own_launcher_gives(spark
     ours = set(module_options(pyspark.__version__))
     assert given - ours == {"--add-modules=jdk.incubator.vector"}
     assert minor(pyspark.__version__) in ("4.0", "4.1") or ours <= given
+
+
+@pytest.mark.skipif(os.environ["LAKEHOUSE_SPARK"] != "process", reason="through Spark Connect the values arrive")
+def test_delta_s_parser_hands_no_value_of_a_named_parameter_on_to_spark_s(spark: SparkSession) -> None:
+    """If this fails, Delta mended it, and lakehouse/views/on_spark/parameters.py need not write literals any more."""
+    frame = spark.range(4)
+    with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):
+        spark.sql("SELECT id FROM {frame} WHERE id > :least", args={"least": 1}, frame=frame).collect()
+    assert [row.id for row in spark.sql("SELECT id FROM {frame} WHERE id > 1", frame=frame).collect()] == [2, 3]

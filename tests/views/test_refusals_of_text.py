@@ -207,6 +207,16 @@ def test_a_place_has_the_line_and_the_column():
     assert refused.value.place == TextPlace(3, 9, "rand")
 
 
+def test_what_the_words_of_a_file_refuse_is_refused_of_a_text_that_is_made_in_the_run():
+    """To Spark the next line would belong to the comment, so it would run another query than the one that is planned."""
+    text = "SELECT id -- all of them \\\n, cust FROM o"
+    for asks in (names_in, lambda text: read(text, SCHEMAS)):
+        with pytest.raises(ViewError, match="ends with a backslash") as refused:
+            asks(text)
+        assert refused.value.code == "VIEW_SYNTAX"
+        assert refused.value.place == TextPlace(1, 11, "-- all of them \\")
+
+
 def test_a_value_that_no_parameter_takes_is_refused():
     with pytest.raises(ViewError, match="no parameter :high") as refused:
         read("SELECT id FROM o WHERE id = :low", SCHEMAS, ["low", "high"])

@@ -55,3 +55,20 @@ def test_a_refusal_has_the_place_in_the_file():
     text = ViewText("SELECT id,\n  town FROM customers", origin=Origin("sql/a.sql", 7, 4))
     with pytest.raises(ViewError, match=r"sql/a.sql: .*line 8, column 3: town"):
         View(text).check(TABLES)
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        (CITIES, None),
+        ("SELECT id, city FROM customers", None),
+        ("SELECT count(*) AS n FROM orders", "its result is one row of all rows"),
+        (
+            "SELECT o.id, c.city FROM orders o JOIN customers c ON o.customer > c.id",
+            "all of orders is read, because no equality links it to c",
+        ),
+    ],
+)
+def test_a_test_learns_whether_changes_need_more_than_the_rows_of_keys(query: str, why: str | None):
+    found = View(query).check(TABLES).why_whole
+    assert found is why is None or (why is not None and why in str(found))

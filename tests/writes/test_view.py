@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Changes, Read, Table, View
+from lakehouse import Changes, Policy, Read, Table, View
 from lakehouse.commit.outcome import Committed, Unchanged
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors import StaleInputsError, WriteError
@@ -66,6 +66,102 @@ def test_everything_is_computed_at_first_under_new_code_and_where_most_keys_are_
     assert new_code.startswith("totals computes all rows, because the asset's code version is now 2")
     assert most == "totals computes all rows, because 6 keys of 8 rows are touched."
     assert lake.rows("totals") == sums(lake)
+
+
+def test_only_auto_computes_all_rows_because_most_keys_are_touched(lake: Lake) -> None:
+    fill(lake)
+    words = ("auto", "incremental", "strict")
+    tables: dict[str, Table] = {word: Table(key="k", policy=Policy(refresh=word)) for word in words}
+    for name, table in tables.items():
+        lake.materialize(totals, table, name=name)
+    lake.said.clear()
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id < 6")
+    with in_force(Limits(changes_to_count=0, changes_of_row=0.01)):  # the log tells of so many that others read all
+        for name, table in tables.items():
+            lake.materialize(totals, table, name=name)
+            assert lake.rows(name) == sums(lake)
+    by_keys = "computes the rows of touched keys (k)."
+    assert lake.said == [
+        "auto computes all rows, because 6 keys of 8 rows are touched.",
+        f"incremental {by_keys}",
+        f"strict {by_keys}",
+    ]
+    assert lake.told == []
+
+
+ONE_ROW = "SELECT count(*) AS n, max(v) AS top FROM src WHERE k IS NOT NULL"
+
+
+def one_row(src: Changes) -> View:
+    return View(ONE_ROW)
+
+
+def test_a_run_that_needs_all_rows_is_refused_by_strict_and_warned_of_by_incremental(lake: Lake) -> None:
+    fill(lake)
+    strict, incremental = (Table(policy=Policy(refresh=word)) for word in ("strict", "incremental"))
+    lake.materialize(one_row, strict)
+    assert lake.told[0].startswith("one_row is refused as soon as changes reach it: its result is one row of all rows.")
+    lake.insert("src", [(1000, None, 5000)])
+    assert lake.materialize(one_row, strict).commit.is_quiet  # type: ignore[union-attr]
+    version = lake.version("one_row")
+    lake.insert("src", [(1001, "x", 5000)])
+    with pytest.raises(ViewError, match="because a row moved, and its result is one row of all rows") as raised:
+        lake.materialize(one_row, strict)
+    assert raised.value.code == "VIEW_NOT_INCREMENTAL" and "lakehouse/full_refresh=true" in str(raised.value)
+    assert lake.version("one_row") == version and lake.rows("one_row") == [(21, 23)]
+    lake.materialize(one_row, strict, compare="a full refresh was asked for")
+    assert lake.rows("one_row") == [(22, 5000)]
+    lake.told.clear()
+    lake.insert("src", [(1002, "x", 5001)])
+    lake.materialize(one_row, incremental)
+    assert lake.told == ["one_row computes all rows, because a row moved, and its result is one row of all rows."]
+    assert lake.rows("one_row") == [(23, 5001)]
+
+
+def test_all_rows_of_an_empty_table_are_computed_under_strict(lake: Lake) -> None:
+    def no_key(src: Changes) -> View:
+        return View("SELECT k, v FROM src WHERE v >= 100")
+
+    fill(lake)
+    strict = Table(policy=Policy(refresh="strict"))
+    lake.materialize(no_key, strict)
+    lake.insert("src", [(100, "a", 100)])
+    lake.materialize(no_key, strict)
+    assert lake.rows("no_key") == [("a", 100)]
+    assert lake.said[-1] == "no_key computes all rows, because its table is empty."
+    lake.insert("src", [(101, "b", 101)])
+    with pytest.raises(ViewError, match="because its table has no key"):
+        lake.materialize(no_key, strict)
+
+
+def test_a_source_that_every_change_reads_whole_is_refused_by_strict_and_warned_of_by_incremental(lake: Lake) -> None:
+    def ranges(src: Changes, dim: Changes) -> View:
+        return View("SELECT s.id, d.k FROM src s JOIN dim d ON s.v > d.w")
+
+    fill(lake)
+    lake.create("dim", [("a", "A", 5), ("b", "B", 500)], DIM)
+    lake.materialize(ranges, Table(key="id"))
+    lake.said.clear()
+    lake.sql("UPDATE {dim} SET w = 20 WHERE k = 'a'")
+    with in_force(Limits(whole_rows=0)):
+        with pytest.raises(
+            ViewError, match=r"because all of src is read, because no equality links it to d\."
+        ) as raised:
+            lake.materialize(ranges, Table(key="id", policy=Policy(refresh="strict")))
+        assert raised.value.code == "VIEW_NOT_INCREMENTAL"
+        lake.materialize(ranges, Table(key="id", policy=Policy(refresh="incremental")))
+    assert lake.said == []
+    assert lake.told == [
+        "ranges computes the rows of touched keys (id); all of src is read, because no equality links it to d."
+    ]
+    assert lake.rows("ranges") == [(i, "a") for i in range(21, 24)]
+
+
+def test_an_input_that_leaves_changes_out_is_refused(lake: Lake) -> None:
+    fill(lake)
+    with pytest.raises(ViewError, match="View 'totals': The query is over all rows of 'src'") as raised:
+        lake.materialize(totals, reads={"src": Read(exclude_operations=("DELETE",))})
+    assert raised.value.code == "VIEW_PARTIAL_INPUT" and not lake.exists("totals")
 
 
 def test_changes_that_reach_no_row_move_the_position_alone(lake: Lake) -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from lakehouse.delta.policy import Refresh
 from lakehouse.views.files.other_statements import refuse_other_statement
 from lakehouse.views.files.token_reader import TokenReader
 from lakehouse.views.files.tokens import Token, spell, tokens
 from lakehouse.views.view_text import Origin, OutputColumn, ViewText, view_error
 
-Refresh: TypeAlias = Literal["auto", "incremental", "strict", "full"]
 OnFailure: TypeAlias = Literal["warn", "fail", "drop", "quarantine"]
 
 

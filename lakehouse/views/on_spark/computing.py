@@ -8,9 +8,11 @@ from typing import Self, TypeAlias
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.delta.commit_info import count_of
+from lakehouse.delta.policy import Refresh
 from lakehouse.delta.text import quote, same
 from lakehouse.errors.views import ViewError
 from lakehouse.read.content import Everything, SourceRead
+from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import Local, is_empty
@@ -26,20 +28,21 @@ from lakehouse.views.touched_plan import touched_plan
 from lakehouse.views.view_text import ViewText, with_place
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class Whole:
-    """All rows of the result, and why no fewer, as a clause."""
+    """All rows of the result, unless the policy of the table forbids that; and why no fewer, as a clause."""
 
-    rows: DataFrame
+    need: NeedOfAllRows
     why: str
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OfKeys:
-    """The rows of touched keys, and the keys."""
+    """The rows of touched keys, the keys, and which tables are read whole for the keys, as a clause."""
 
     rows: DataFrame
     touched: Touched
+    read_whole: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +116,16 @@ class BoundText:
         return {name: table for name, table in tables if isinstance(table, SourceRead)}
 
     @property
-    def why_whole(self) -> str | None:
-        """Why all rows are computed, as a clause, if what was read says so; else None."""
+    def whole(self) -> Whole | None:
+        """Why all rows are computed, if what was read says so; else None."""
         if not self.reads:
-            return "it follows no source"
-        for table in self.reads.values():
-            match table.content:
-                case Everything(reason=None):
-                    return f"'{table.name}' is read for the first time"
-                case Everything(reason=str() as reason):
-                    return reason
-                case _:
-                    pass
-        return None
+            return Whole(NeedOfAllRows.NO_SOURCE, "it follows no source")
+        contents = {table.name: table.content for table in self.reads.values()}
+        whole = {name: content.reason for name, content in contents.items() if isinstance(content, Everything)}
+        compared = next((reason for reason in whole.values() if reason is not None), None)
+        if compared is not None:
+            return Whole(NeedOfAllRows.READ, compared)
+        return Whole(NeedOfAllRows.BEGINNING, f"'{next(iter(whole))}' is read for the first time") if whole else None
 
     def result(self, sql: Sql) -> DataFrame:
         """The result of the text over the rows at its places, under the columns of the view."""
@@ -142,6 +142,18 @@ class BoundText:
         """
         changed = [name for name, table in self.reads.items() if not table.is_empty]
         return touched_plan(self.query, touch, changed, self.small)
+
+    def why_never_by_keys(self, key: tuple[str, ...]) -> str | None:
+        """Why keys alone do not do if each followed table changes, as a clause; None if they do.
+
+        Args:
+            key: The key of the table; empty if it has none.
+
+        Raises:
+            ViewError: Changes can be followed by no column.
+        """
+        plan = touched_plan(self.query, self.touch(key), tuple(self.reads), self.small)
+        return plan.why_whole(self.reads, has_key=bool(key))
 
     def touch(self, key: tuple[str, ...]) -> tuple[str, ...]:
         """The columns by which changes are followed, by their names in the query; none of a result of one row.
@@ -173,31 +185,48 @@ class BoundText:
         return tuple(in_query.get(column.lower(), column) for column in columns)
 
 
-def compute(bound: BoundText, key: tuple[str, ...], table_rows: Callable[[], int | None]) -> Computed:
+def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows: Callable[[], int | None]) -> Computed:
     """The rows that a table is to hold.
 
     Args:
         bound: The text over its pinned tables.
         key: The key of the table; empty if it has none, and then all rows are computed if one may differ.
+        refresh: The policy of the table.
         table_rows: Says how many rows the table holds; None if nobody knows.
 
     Raises:
         ViewError: Changes cannot be followed.
     """
-    if bound.why_whole is not None:
-        return Whole(bound.rows, bound.why_whole)
+    if bound.whole is not None:
+        return bound.whole
     plan = bound.plan(bound.touch(key))
+    read_whole = plan.why_read_whole(bound.reads)
+    if read_whole is not None and answer_by_policy(NeedOfAllRows.PLAN, refresh) is PolicyAnswer.REFUSED:
+        return Whole(NeedOfAllRows.PLAN, read_whole)
     match find_keys(bound, plan):
         case None:
             return Unmoved()
         case str() as why:
-            return Whole(bound.rows, why)
-        case Local() | DataFrame() as keys if not plan.touch:
-            return Unmoved() if _count(keys) == 0 else Whole(bound.rows, "a row moved, and the result is of all rows")
-        case Local() | DataFrame() as keys if not key:
-            return Unmoved() if _count(keys) == 0 else Whole(bound.rows, "its table has no key")
+            return Whole(NeedOfAllRows.PLAN, why)
         case keys:
-            return _of_keys(bound, plan, keys, table_rows)
+            number = _count(keys)
+            if number == 0:
+                return Unmoved()
+            return _why_whole(plan, key, number, refresh, table_rows) or _of_keys(bound, plan, keys)
+
+
+def _why_whole(
+    plan: TouchedPlan, key: tuple[str, ...], number: int, refresh: Refresh, table_rows: Callable[[], int | None]
+) -> Whole | None:
+    """Why some touched keys have all rows computed; None if their rows are."""
+    if not plan.touch:
+        return Whole(NeedOfAllRows.PLAN, "a row moved, and its result is one row of all rows")
+    if not key:
+        return Whole(NeedOfAllRows.PLAN, "its table has no key")
+    of = table_rows()
+    if of is None or 2 * number <= of or answer_by_policy(NeedOfAllRows.COST, refresh) is PolicyAnswer.BY_KEYS:
+        return None
+    return Whole(NeedOfAllRows.COST, f"{count_of(number, 'key')} of {count_of(of, 'row')} are touched")
 
 
 def find_keys(bound: BoundText, plan: TouchedPlan) -> Local | DataFrame | str | None:
@@ -211,23 +240,15 @@ def find_keys(bound: BoundText, plan: TouchedPlan) -> Local | DataFrame | str | 
     return bound.execution.keys(plan.touched)
 
 
-def _of_keys(
-    bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame, table_rows: Callable[[], int | None]
-) -> Computed:
-    """The rows of the keys; all rows if the keys are most of the table's."""
-    number = _count(keys)
-    if number == 0:
-        return Unmoved()
-    of = table_rows()
-    if of is not None and 2 * number > of:
-        return Whole(bound.rows, f"{count_of(number, 'key')} of {count_of(of, 'row')} are touched")
+def _of_keys(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame) -> Whole | OfKeys:
+    """The rows of the keys."""
     needed = rows_plan(bound.query, plan, _facts(bound, plan, keys), bound.small)
     bound.execution.run(needed.steps)
     rows = bound.result(needed.text)
     touched = touched_keys(bound, plan, rows, keys)
     if touched is None:
-        return Whole(bound.rows, "two keys may be one in the declared type of their column")
-    return OfKeys(touched.restrict(rows), touched)
+        return Whole(NeedOfAllRows.PLAN, "two keys may be one in the declared type of their column")
+    return OfKeys(touched.restrict(rows), touched, plan.why_read_whole(bound.reads))
 
 
 def _count(keys: Local | DataFrame) -> int:

@@ -55,7 +55,7 @@ def _touched(
     spark = next(iter(reads.values())).source.sparkSession
     bound = BoundText.of(spark, text, tables)
     plan = bound.plan(columns)
-    if bound.why_whole is not None:
+    if bound.whole is not None:
         return Touched(columns, EveryKey(), None, tuple(reads.values()))
     match find_keys(bound, plan):
         case None:

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Changes, DeltaIOManager, LocalSpark, Policy, Table, incremental, validate, views_from
+from lakehouse import Changes, DeltaIOManager, LocalSpark, Policy, Read, Table, incremental, validate, views_from
 from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import ViewError
 from lakehouse.writes.view import View
@@ -60,6 +60,10 @@ def a_limit(orders: Changes) -> View:
 
 def the_clock(orders: Changes) -> View:
     return View("SELECT id, now() AS at FROM orders")
+
+
+def the_ids(orders: Changes) -> View:
+    return View("SELECT id FROM orders")
 
 
 def no_sql(orders: Changes) -> View:
@@ -337,8 +341,28 @@ def test_names_of_tables_that_dagster_gives_to_no_input_are_names_of_inputs_with
     }
 
 
-@pytest.mark.skipif(not hasattr(Policy, "refresh"), reason="a policy has no refresh yet")
 def test_the_refresh_policy_of_a_statement_is_the_policy_of_the_table(tmp_path: Path):
     text = CUSTOMERS.replace(" AS SELECT", " REFRESH POLICY INCREMENTAL STRICT AS SELECT")
     (made,) = views_from(folder(tmp_path, customers=text))
     assert Table.from_metadata(made.specs_by_key[made.key].metadata).policy.refresh == "strict"
+
+
+@pytest.mark.parametrize(
+    "part", [Read(start=3), Read(exclude_operations=("OPTIMIZE",)), Read(exclude_metadata=("ours",))], ids=str
+)
+def test_a_view_over_a_part_of_a_source_is_refused(tmp_path: Path, part: Read):
+    asset = dg.asset(metadata=Table(key="id"), ins={"orders": dg.AssetIn(metadata=part)})(the_ids)
+    error = refused(tmp_path, asset)
+    assert error.code == "VIEW_PARTIAL_INPUT"
+    assert "View 'the_ids': The query is over all rows of 'orders'" in str(error)
+
+
+def test_a_strict_view_that_follows_nothing_is_refused(tmp_path: Path):
+    def only_a_snapshot(orders: DataFrame) -> View:
+        return View("SELECT id FROM orders")
+
+    strict = Table(key="id", policy=Policy(refresh="strict"))
+    error = refused(tmp_path, view(only_a_snapshot, metadata=strict))
+    assert error.code == "VIEW_NOT_INCREMENTAL"
+    validate(location(tmp_path, view(only_a_snapshot)))
+    validate(location(tmp_path, view(the_ids, metadata=strict)))

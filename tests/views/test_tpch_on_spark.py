@@ -115,7 +115,7 @@ def recomputed(lake: Lake, view: Kept) -> list[tuple[Any, ...]]:
     """The result of the query over the tables as they are, by views of the session."""
     for table in view.tables:
         lake.frame(table).createOrReplaceTempView(table)
-    rows = [tuple(row) for row in lake.spark.sql(view.sql).collect()]
+    rows = [tuple(row) for row in lake.sql(view.sql)]
     for table in view.tables:
         lake.spark.catalog.dropTempView(table)
     return sorted(rows, key=repr)

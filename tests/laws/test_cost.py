@@ -143,7 +143,7 @@ def test_a_views_step_of_one_row_reads_the_files_of_its_keys_by_literals(meter: 
     assert lake.said[-1] == "joined computes the rows of touched keys (id)."
     # The page of the key in each of the two tables, which have 8 files each; the rest is Delta's log.
     assert lap.cost.input_rows < ROWS_PER_FILE
-    assert lap.cost.jobs <= 25
+    assert lap.cost.jobs <= 40  # some of them replay Delta's log, as often as its memory has forgotten a table
     outcome, lap = meter.measure("step without changes", lambda: lake.materialize(joined, table))
     assert isinstance(outcome, Unchanged)
     assert lap.cost.jobs == 0

@@ -17,6 +17,7 @@ from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import Local, is_empty
 from lakehouse.views.algebra import Query, Scan, nodes_of
+from lakehouse.views.on_spark.dialect import refuse_other_dialect
 from lakehouse.views.on_spark.inexact import why_every_key
 from lakehouse.views.on_spark.output_columns import convert_keys, keeps_keys_apart, with_declared_columns
 from lakehouse.views.on_spark.running import Execution, PinnedTable
@@ -90,6 +91,7 @@ class BoundText:
         Raises:
             ViewError: A view cannot be kept of the text.
         """
+        refuse_other_dialect(spark)
         execution = Execution(spark, tables, text.args)
         schemas = {name: _types(execution.source(name)) for name in tables}
         try:

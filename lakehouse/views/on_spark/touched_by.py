@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from pyspark.sql import DataFrame
 
+from lakehouse.delta.text import quote
 from lakehouse.errors import ReadError
 from lakehouse.read.changes import Changes, read_of
 from lakehouse.read.content import SourceRead, Use
@@ -59,7 +60,7 @@ def _touched(
         return Touched(columns, EveryKey(), None, tuple(reads.values()))
     match find_keys(bound, plan):
         case None:
-            none = SomeKeys(columns, Local.empty(bound.rows.select(*columns)), 0)
+            none = SomeKeys(columns, Local.empty(bound.rows.select(*map(quote, columns))), 0)
             return Touched(columns, none, None, tuple(reads.values()))
         case str():
             return Touched(columns, EveryKey(), None, tuple(reads.values()))

@@ -233,6 +233,23 @@ def _check_function(parsed: Parsed, node: Expr) -> None:
         raise ViewError("VIEW_WINDOW_WITHOUT_PARTITION", f"{name}() needs a window", parsed.at(node), remedy)
 
 
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_PREDICATES = (*_COMPARISONS, exp.Between, exp.In, exp.Like, exp.ILike, exp.RegexpLike, exp.Is, exp.Not)
+
+
+def _check_comparison(parsed: Parsed, node: Expr) -> None:
+    """Raise if a comparison compares another one.
+
+    Spark reads `a = b IN (c)` from the left, and sqlglot from the right. Beside `<=>` sqlglot writes brackets itself.
+    """
+    for operand in (node.this, node.expression):
+        own = operand.this if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ) and operand.key == "paren" else operand
+        if isinstance(own, _PREDICATES) and not own.meta.get(CALLED):
+            what = "A comparison of the result of another one can be read in two ways"
+            remedy = "Put the inner comparison into brackets; beside <=>, name it as a column of a subquery."
+            raise ViewError("VIEW_COMPARISON", what, parsed.at(node), remedy)
+
+
 _CHECKS: dict[type[Expr], Callable[[Parsed, Expr], None]] = {
     exp.Placeholder: _check_placeholder,
     exp.Parameter: _check_placeholder,
@@ -242,6 +259,7 @@ _CHECKS: dict[type[Expr], Callable[[Parsed, Expr], None]] = {
     exp.Window: _check_window,
     exp.Group: _check_group,
     exp.Func: _check_function,
+    **dict.fromkeys(_COMPARISONS, _check_comparison),
 }
 """What is looked at more closely."""
 

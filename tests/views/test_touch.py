@@ -3,14 +3,12 @@
 import pytest
 
 from lakehouse.errors.views import ViewError
-from lakehouse.views.adding import as_sums, why_not_added
 from lakehouse.views.explained import explain_query
 from lakehouse.views.plan import Image, KeyFacts, Restriction, SourceRows, TouchedPlan
 from lakehouse.views.query import read
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.touch import choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
-from tests.support.views_in_duckdb import Tables, in_duckdb
 from tests.views import queries, tpch
 
 TOUCH = {
@@ -163,44 +161,3 @@ KEYS = {"o": ("id",), "c": ("id",), "i": ("oid", "item")}
 )
 def test_the_key_follows_from_the_text(text: str, key: tuple[str, ...] | None):
     assert table_key(read(text, queries.TABLES), KEYS) == key
-
-
-SUMS = """
-    SELECT day % 3 AS m, o.st, count(*) AS n, count(amt) AS amounts, coalesce(sum(amt * 2 - day), 0) AS s,
-           sum(CASE WHEN amt > 2 THEN 1 ELSE 0 END) AS more
-    FROM o WHERE st <> 'x' OR amt IS NULL GROUP BY day % 3, o.st"""
-
-
-def test_counts_and_sums_over_one_table_are_such():
-    sums = as_sums(read(SUMS, queries.TABLES))
-    tables = Tables(queries.TABLES)
-    tables.fill("o", [(k, k, k % 4, None if k % 3 else k, "xy"[k % 2]) for k in range(20)])
-    groups = ", ".join(f"{sql} AS {name}" for name, sql in sums.by.items())
-    values = ", ".join(f"coalesce(sum({sql}), 0) AS {name}" for name, sql in sums.sums.items())
-    text = f"SELECT {groups}, count(*) AS {sums.count}, {values} FROM {sums.source} WHERE {sums.where} GROUP BY ALL"
-
-    assert sorted(map(str, tables.run(in_duckdb(text)))) == sorted(map(str, tables.run(in_duckdb(SUMS))))
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("SELECT id FROM o", "no GROUP BY"),
-        ("SELECT st, count(*) AS n FROM o GROUP BY st HAVING count(*) > 1", "no GROUP BY"),
-        ("SELECT st, sum(amt) AS s FROM o GROUP BY st", "NULL if all values are"),
-        ("SELECT st, count(amt) AS n FROM o GROUP BY st", "No count(*)"),
-        ("SELECT st, count(*) AS n, max(amt) AS m FROM o GROUP BY st", "neither a count nor a sum"),
-        ("SELECT st, count(*) AS n, count(DISTINCT amt) AS m FROM o GROUP BY st", "neither a count nor a sum"),
-        (
-            "SELECT st, count(*) AS n, coalesce(sum(amt / 2), 0) AS m FROM o GROUP BY st",
-            "may be a sum of something else",
-        ),
-        ("SELECT st, count(*) + 1 AS n FROM o GROUP BY st", "computed of aggregates"),
-        ("SELECT c.seg, count(*) AS n FROM o JOIN c ON o.cust = c.id GROUP BY c.seg", "not those of one table"),
-        ("SELECT count(*) AS n FROM o GROUP BY st", "lacks the group"),
-    ],
-)
-def test_what_cannot_be_added_to_is_said(text: str, why: str):
-    said = why_not_added(read(text, queries.TABLES))
-
-    assert said is not None and why in said

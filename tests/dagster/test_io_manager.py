@@ -169,6 +169,7 @@ def test_each_partition_reads_changes_from_its_own_position(house: House) -> Non
     assert house.lake.rows("daily_copies") == [(1, DAY_1, 0), (2, DAY_2, 0), (3, DAY_2, 0)]
 
 
+@pytest.mark.slow
 def test_a_long_step_says_in_the_log_of_its_run_how_far_it_is(lake: Lake, instance: dg.DagsterInstance) -> None:
     lake.create("orders", [(1, DAY_1, 10), (2, DAY_2, 20), (3, DAY_2, 30)], EVENTS)
     house = House(lake, [orders, slow], instance)

@@ -83,6 +83,7 @@ def test_a_python_function_over_a_source_ends_on_a_session_of_the_users_own(hous
     assert house.lake.rows("doubled") == [(1, 22), (2, 40), (3, 60)]
 
 
+@pytest.mark.slow
 def test_texts_of_python_functions_have_a_type_that_every_reader_of_delta_knows(house: House) -> None:
     """On a Connect server their type is STRING COLLATE UTF8_BINARY, which Delta 4.4 writes into the log as it is."""
     house.assets = [*house.assets, texts]

@@ -90,6 +90,7 @@ def test_a_folder_of_three_files_follows_its_tables(tables: Lake, sql: Path, ins
     assert metadata(house.run(*VIEWS), "gold/cities")["write"] == "nothing: no source has changes"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse import DeltaIOManager, Policy, Read, Table, checks, validate
 from tests.support.lake import Lake
+from tests.support.slow import slow
 
 PROJECT = Path(__file__).parents[2]
 PAGES = sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md")])
@@ -109,7 +110,7 @@ def test_the_tutorial_moves_one_order_and_writes_the_two_customers_of_it(lake: L
     assert lake.rows("lake/customer_totals") == [("ann", 3, 25)]
 
 
-@pytest.mark.parametrize("test", ["test_a_delivered_order_leaves_the_table", "test_a_second_run_writes_nothing"])
+@pytest.mark.parametrize("test", [slow("test_a_delivered_order_leaves_the_table"), "test_a_second_run_writes_nothing"])
 def test_the_tests_of_the_page_on_testing_pass(test: str, spark: SparkSession, tmp_path: Path):
     code("docs/how-to/test-assets.md")[test](SimpleNamespace(spark_session=spark), tmp_path)
 

@@ -164,6 +164,7 @@ ACTS = [
 """What Delta's own statements do; then the table is overwritten by partitions."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("vectors", "properties"),
     [

@@ -33,6 +33,7 @@ def in_order(found: list[Any]) -> list[Any]:
     return sorted(found, key=repr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["auto", slow("full"), slow("incremental"), slow("strict")])
 def test_under_each_word_the_table_is_what_a_recompute_gives(lake: Lake, model: Model, word: Any) -> None:
     tables = [(case, replace(case.table, policy=Policy(refresh=word))) for case in ALIKE]

@@ -80,6 +80,7 @@ ONCE_WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["a left join", *map(slow, list(ONCE_WRONG)[1:])])
 def test_what_a_query_of_inner_joins_could_not_say_is_followed(lake: Lake, case: str):
     sql, key = ONCE_WRONG[case]

@@ -50,6 +50,7 @@ def row(country: str, a: int = 1) -> Values:
 FIRST = Delivery(1, {1: row("x"), 7: row("y"), 8: row("y")})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_name", [True, slow(False)], ids=["the columns", "the values"])
 @pytest.mark.parametrize("write", [history, slow(current)], ids=["history", "current"])
 def test_a_key_of_another_country_that_a_file_had_by_mistake_keeps_its_row(

@@ -176,6 +176,7 @@ def test_two_rows_of_one_entity_that_came_in_two_versions_are_refused(lake: Lake
     assert held(lake, "tracked") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mended", ["DELETE FROM {src} WHERE id = 2 AND v = 2", slow("DELETE FROM {src} WHERE id = 2")])
 def test_a_history_goes_on_from_a_source_that_has_one_row_again(lake: Lake, mended: str) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 1)], SRC)

@@ -97,6 +97,7 @@ def test_extracts_come_from_inputs_and_through_a_retry_once(lake: Lake) -> None:
     assert lake.rows("kept") == [(1, "x", 1, "p"), (2, "y", 2, "q")]
 
 
+@pytest.mark.slow
 def test_more_deletions_than_allowed_are_held_back_until_a_tag_lets_them_through(lake: Lake) -> None:
     taken(lake, Delivery(1, ONE))
     fewer = Delivery(2, {1: ONE[1]}, {"g": ("x", "y")})

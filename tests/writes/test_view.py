@@ -296,6 +296,7 @@ def test_a_map_is_a_value_like_any_other_unless_keys_are_computed_of_it(lake: La
     assert lake.rows("computed") == [(i, i) for i in (1, 3, 4, 5, 6)]
 
 
+@pytest.mark.slow
 def test_a_recompute_compares_the_query_over_what_was_read(lake: Lake) -> None:
     fill(lake)
     lake.materialize(totals, Table(key="k"))

@@ -52,6 +52,7 @@ def keys(evaluation: dg.AssetCheckEvaluation) -> set[str]:
     return {str(record.data["id"]) for record in details.records}
 
 
+@pytest.mark.slow
 def test_a_merge_whose_rows_depend_on_other_keys_is_found_when_a_key_s_turn_comes(house: House) -> None:
     """Each part of the sample is compared with rows that were computed from everything."""
     house.assets = [orders, ranked]

@@ -51,6 +51,7 @@ def test_a_table_reads_sources_below_several_roots(house: House, tmp_path: Path)
     assert isinstance(tick(sensor, house.instance), dg.RunRequest)
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_said_with_the_reason(house: House) -> None:
     @dg.asset(metadata=Table(key="id", name="shop.sold"))
     def sold(orders: Changes) -> Merge: ...

@@ -12,11 +12,11 @@ from pyspark.sql.types import StructType
 
 from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe
+from lakehouse.cursor.mark import rows_of
 from lakehouse.cursor.walk import may_concern
 from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.text import quote
-from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
 from lakehouse.read.content import TIMESTAMP, VERSION, Everything, Feed, Nothing, SourceRead
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import first_line
@@ -165,13 +165,13 @@ def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict
             )
         case AlreadyApplied(mark=mark, commit=commit, lost=lost):
             return (
-                _counts(commit.version, commit.rows)
+                _counts(commit.version, rows_of(commit))
                 | {"write": f"already applied by run {mark.run}, version {commit.version}", "attempts": len(lost)}
                 | _rivals(lost),
                 f"The changes were already applied to {run.name} by run {mark.run} in version {commit.version}.",
             )
         case Committed(commit=commit, lost=lost, recovered=recovered):
-            rows = _rows(outcome)
+            rows = rows_of(commit)
             how = outcome.statement.describe() + among
             metadata = _counts(commit.version, rows) | {
                 "files": f"{commit.files_added} added, {commit.files_removed} removed",
@@ -219,15 +219,6 @@ def _sample(
 
 def _shown(row: Mapping[str, str | None]) -> dict[str, str]:
     return {name: "NULL" if value is None else value for name, value in row.items()}
-
-
-def _rows(outcome: Committed) -> Rows:
-    """How many rows changed: from the difference if rows were replaced, because Delta counts no updates there."""
-    match outcome.statement:
-        case ReplaceRows(counts=counts) | ReplaceMatched(counts=counts):
-            return counts
-        case _:
-            return outcome.commit.rows
 
 
 def _among(outcome: Outcome | NothingToDo, log: Log, head: Head | None) -> str:
@@ -281,6 +272,6 @@ def _read(changes: SourceRead) -> dict[str, str | int]:
         case Nothing():
             return row | {"changed": "0 rows", "how": "no row changed"}
         case Feed(via=via):
-            counts = changes.counts
+            counts = sum((rows_of(commit) for commit in changes.commits_of_feed), NO_ROWS)
             changed = "no rows" if counts == NO_ROWS else str(counts)
             return row | {"changed": changed, "how": via or "change feed"}

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.cli.command import Answer, Command, add_place, local_spark, manager, root_of
+from lakehouse.cli.command import Answer, Command, add_json, add_place
+from lakehouse.cli.loading import local_spark, manager, root_of
 from lakehouse.delta.location import scheme_of
 from lakehouse.delta.text import quote
 from lakehouse.server.jars import DIRECTORY, Jar, delta_jars, fetch, s3_jars
@@ -40,7 +41,7 @@ def _add_spark_arguments(parser: ArgumentParser) -> None:
     ):
         below = actions.add_parser(action, help=text, description=text)
         add_place(below)
-        below.add_argument("--json", action="store_true", help="print one JSON document")
+        add_json(below)
         if action == "install":
             below.add_argument("--s3", action="store_true", help="the jars for tables on S3, too (up to 660 MB)")
         if action == "stop":

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md and the page of each suite below docs/benchmarks, from everything that has been measured so far."""
+"""docs/benchmarks.md, and the page of each suite below docs/benchmarks, from everything that has been measured."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -115,7 +115,7 @@ check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff format --check
 	@.venv/bin/pyright
 
-bench: $(STAMP)  ## Measure small steps beside what one would write instead, into docs/benchmarks.md (10 idle minutes)
+bench: $(STAMP)  ## Measure small steps beside what one would write instead, into docs/benchmarks (10 idle minutes)
 	@$(PY) -m benchmarks
 
 bench-more: $(STAMP)  ## The server, many steps, growth, scattered changes, Delta's merge matrix, layouts, a graph, type 2

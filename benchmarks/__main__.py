@@ -27,6 +27,7 @@ MORE = (
     "archive",
     "cliffs",
     "key_types",
+    "views",
 )
 LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts")
 APART = ("contention", "cold", "live", "stores")

@@ -19,6 +19,7 @@ TITLES = {
     "matrix": "Merge matrix",
     "layout": "Where the rows of a key lie",
     "graph": "A graph derived from TPC-H",
+    "views": "Views",
     "scd": "Type 2 of events",
     "history": "The history of a table",
     "extracts": "Full extracts",

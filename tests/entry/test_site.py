@@ -24,7 +24,13 @@ def test_each_link_of_a_page_leads_to_a_page_or_a_picture_of_the_site(page: Path
     assert named <= {*HOMES.values()}
 
 
-WIDER = {"README.md", "docs/tutorial.md", "docs/how-to/write-a-view.md"}
+WIDER = {
+    "README.md",
+    "docs/tutorial.md",
+    "docs/how-to/components.md",
+    "docs/how-to/write-a-view.md",
+    "docs/reference/views.md",
+}
 """Pages whose code is still wider than a page of the site."""
 
 

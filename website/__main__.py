@@ -19,7 +19,7 @@ def main() -> int:
         return built.returncode
     shutil.rmtree(SITE, ignore_errors=True)
     shutil.move(WORK / "site", SITE)
-    print(f"The site is in {SITE.relative_to(ROOT)}/; open {SITE.relative_to(ROOT)}/index.html")
+    print(f"The site is in {SITE.name}/. To read it: python3 -m http.server --directory {SITE.name}")
     return 0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 import lakehouse
+from website.__main__ import pages_that_load
 from website.api import page_of_names
 from website.links import LINK, relink
 from website.navigation import navigation
@@ -69,3 +70,9 @@ def test_a_link_within_code_stays_as_it_is():
 def test_a_link_to_a_file_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match=r"docs/how-to/write-a-view.md links nothing.md"):
         relinked("[nothing](nothing.md)")
+
+
+def test_a_page_that_loads_something_from_another_server_is_found(tmp_path: Path):
+    (tmp_path / "own.html").write_text('<script src="assets/own.js"></script><a href="https://delta.io">Delta</a>')
+    (tmp_path / "other.html").write_text('<script async src="https://cdn.example/mermaid.js"></script>')
+    assert pages_that_load(tmp_path) == ["other.html"]

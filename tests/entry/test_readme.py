@@ -288,9 +288,18 @@ DECISIONS = sorted(PROJECT.glob("docs/adr/0*.md"))
 NUMBERED = {int(page.name[:4]) for page in DECISIONS}
 SOURCES = [
     path
-    for folder in ("lakehouse", "assets", "resources", "benchmarks", "tests")
+    for folder in ("lakehouse", "assets", "resources", "benchmarks", "website", "tests")
     for path in (PROJECT / folder).rglob("*.py")
 ]
+NAMED_PAGE = re.compile(r"\bdocs/[a-z-]+(?:/[a-z_-]+)*\.md\b")
+
+
+@pytest.mark.parametrize("folder", ["lakehouse", "assets", "resources", "benchmarks", "website", "tests"])
+def test_a_page_that_code_names_is_there(folder: str):
+    named = {page for path in (PROJECT / folder).rglob("*.py") for page in NAMED_PAGE.findall(path.read_text())}
+    assert {page for page in named if not (PROJECT / page).exists()} == set()
+
+
 NAMED_DECISION = re.compile(r"\bADRs?\s+(\d+(?:(?:,\s+|\s+and\s+)\d+)*)")
 
 

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import dagster as dg
 
@@ -95,8 +95,8 @@ class _Walked:
     def size(self) -> Size | None:
         return self.log.size()
 
-    def live_rows(self, version: int) -> int | None:
-        return self.log.live_rows(version)
+    def live_rows(self, version: int, holds: Callable[[Mapping[str, Any]], bool] | None = None) -> int | None:
+        return self.log.live_rows(version, holds)
 
     def file_schema(self, version: int) -> FileSchema | None:
         return self.log.file_schema(version)

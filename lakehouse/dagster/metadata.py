@@ -224,9 +224,9 @@ def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict
             sentence = f"The changes were already applied to {run.name} by run {mark.run} in version {commit.version}."
             return _counts(commit.version, rows_of(commit)), how | _rivals(lost), sentence
         case Committed(commit=commit, lost=lost, recovered=recovered):
-            rows, found = rows_of(commit), " (its answer was lost; found in the log)" if recovered else ""
+            rows, recovery = rows_of(commit), " (its answer was lost; found in the log)" if recovered else ""
             how = {
-                "write": outcome.statement.describe() + among + found,
+                "write": outcome.statement.describe() + among + recovery,
                 "files": f"{commit.files_added} added, {commit.files_removed} removed",
                 "attempts": len(lost) + 1,
             }

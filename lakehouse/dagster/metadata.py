@@ -217,7 +217,7 @@ def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict
             return _counts(version, NO_ROWS), how, sentence
         case AlreadyApplied(mark=mark, commit=commit, lost=lost):
             how: dict[str, Any] = {
-                "write": f"already applied by another run, version {commit.version}",
+                "write": f"already applied by run {mark.run}, version {commit.version}",
                 "applied_by": dg.MetadataValue.dagster_run(mark.run),
                 "attempts": len(lost),
             }

@@ -4,10 +4,14 @@ import json
 import time
 from argparse import Namespace
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, get_args
 
 import dagster as dg
 import pytest
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import PythonFileTarget
+from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 from dagster._daemon.types import DaemonHeartbeat
 
 from lakehouse.cli.command import UsageError
@@ -142,3 +146,42 @@ def test_a_daemon_is_alive_for_a_while_after_its_last_sign_of_life() -> None:
         assert has_daemon(instance, time.time()) and not has_daemon(instance, time.time() + 600)
     with dg.instance_for_test(overrides={"concurrency": {"pools": {"default_limit": 1}}}) as instance:
         assert holds_pools(instance), "each step asks for its slot"
+
+
+@pytest.mark.slow
+def test_with_a_daemon_the_run_waits_in_the_queue_and_is_followed_to_its_end(
+    shop: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "home" / "dagster.yaml").write_text(
+        "telemetry: {enabled: false}\nconcurrency: {pools: {default_limit: 1, granularity: run}}"
+    )
+    ended = Event()
+
+    def take_runs() -> None:
+        """What `dagster-daemon` does with the queue, until the test ends."""
+        target = PythonFileTarget(shop, None, str(tmp_path), None)
+        daemon = QueuedRunCoordinatorDaemon(interval_seconds=1)
+        with dg.DagsterInstance.get() as instance, WorkspaceProcessContext(instance, target) as workspace:
+            while not ended.wait(0.5):
+                instance.add_daemon_heartbeat(DaemonHeartbeat(time.time(), daemon.daemon_type(), "id", []))
+                list(daemon.run_iteration(workspace))
+
+    thread = Thread(target=take_runs)
+    thread.start()
+    try:
+        with dg.DagsterInstance.get() as instance:
+            while not has_daemon(instance, time.time()):
+                time.sleep(0.2)
+        document = answer(capsys, 0, "copies", "--checks")
+    finally:
+        ended.set()
+        thread.join()
+    assert (document["is_here"], document["succeeded"]) == (False, True)
+    (asset,) = document["assets"]
+    assert (asset["asset"], asset["end"]) == ("copies", "unchanged")
+    with dg.DagsterInstance.get() as instance:
+        stored = instance.get_run_by_id(document["run"])
+        assert stored is not None and stored.tags["lakehouse/checks"] == "true"
+        events = [entry.dagster_event for entry in instance.all_logs(document["run"])]
+        kinds = {event.event_type_value for event in events if event is not None}
+        assert {"PIPELINE_ENQUEUED", "PIPELINE_DEQUEUED"} <= kinds

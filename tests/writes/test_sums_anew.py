@@ -117,8 +117,7 @@ def test_changes_are_added_to_the_position_that_the_last_commit_has_and_to_no_ot
     assert why_recomputed(log, head, step.run, write.computation) is None
     read_on = replace(known.mark, reads={"src": replace(known.mark.reads["src"], version=1)})
     assert (
-        why_recomputed(log, head, replace(step.run, cursor=replace(known, mark=read_on)), write.computation)
-        is not None
+        why_recomputed(log, head, replace(step.run, cursor=replace(known, mark=read_on)), write.computation) is not None
     )
 
 

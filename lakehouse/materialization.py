@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.commit.commit import commit
+from lakehouse.commit.failed_plan import as_explained
 from lakehouse.commit.outcome import Committed, NothingToDo, Outcome
-from lakehouse.commit.rivals import as_explained
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe
-from lakehouse.cursor.walk import may_concern
+from lakehouse.cursor.since_base import may_concern
 from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.text import quote

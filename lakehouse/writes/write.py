@@ -12,6 +12,7 @@ from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Head
 from lakehouse.delta.table import Read, Table
 from lakehouse.delta.text import fold
+from lakehouse.difference.fuse import refuse_many_changes
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
 from lakehouse.errors import WriteError
 from lakehouse.read.asset import PastRows
@@ -21,7 +22,6 @@ from lakehouse.read.touched import Touched
 from lakehouse.scd.events import Events
 from lakehouse.spark.listeners import phase
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.writes.fuse import refuse_many_changes
 
 
 @dataclass(frozen=True, slots=True)

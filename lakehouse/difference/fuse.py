@@ -34,7 +34,7 @@ def refuse_many_changes(spark: SparkSession, run: Run, statement: Statement | Sk
     share = run.asset.policy.max_changed
     if share is None or head is None or "max_changed" in run.request.allowed:
         return
-    changed = _changed(run, statement)
+    changed = _count_changes(run, statement)
     if not changed.total:
         return
     rows = _rows_of(spark, run, head)
@@ -42,7 +42,7 @@ def refuse_many_changes(spark: SparkSession, run: Run, statement: Statement | Sk
         raise WriteError.too_many_changes(run.name, str(changed), rows, share, head.version, run.partitions)
 
 
-def _changed(run: Run, statement: Statement | Skip) -> Rows:
+def _count_changes(run: Run, statement: Statement | Skip) -> Rows:
     """How many rows a statement inserts, updates and deletes."""
     match statement:
         case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched():

@@ -14,6 +14,7 @@ from lakehouse.conflicts.operations import Operation
 from lakehouse.cursor.cursor import Known
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Head
+from lakehouse.delta.policy import Policy
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors.views import ViewError
 from lakehouse.read.asset import PastRows
@@ -103,20 +104,28 @@ class View(Write):
         return replace(text, args={**text.args, **(self.args or {})}, touch=touch)
 
     def check(
-        self, schemas: Mapping[str, Mapping[str, str]], keys: Mapping[str, tuple[str, ...]] | None = None
+        self,
+        schemas: Mapping[str, Mapping[str, str]],
+        keys: Mapping[str, tuple[str, ...]] | None = None,
+        policy: Policy = Policy(),
     ) -> "CheckedView":
-        """How the view would follow tables of these columns: for a test, without Spark.
+        """How the view would follow tables of these columns, none of which is small: for a test, without Spark.
 
         Args:
             schemas: For each table of the text, its columns, and their types as Spark's `simpleString()` has them.
             keys: The keys of tables, where they have one.
+            policy: That of its table, if the test is to fail where a run would be refused.
 
         Raises:
-            ViewError: A view cannot be kept of the text.
+            ViewError: A view cannot be kept of the text, or the policy forbids what its changes need.
         """
         from lakehouse.views.text_check import check_text
 
-        return check_text(self.text, schemas, keys or {})
+        checked = check_text(self.text, schemas, keys or {})
+        is_strict = answer_by_policy(NeedOfAllRows.PLAN, policy.chosen_refresh) is PolicyAnswer.REFUSED
+        if is_strict and checked.why_whole is not None:
+            raise refusal(self.text, f"Keys alone do not do, because {checked.why_whole}")
+        return checked
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
@@ -159,7 +168,7 @@ class View(Write):
             return _with_former_columns(run), self
         with interpreting(spark(), run.inputs):
             bound = self._bound(spark, run)
-            run = _with_key(run, bound, self.text)
+            run = _with_key(run, bound)
             return self._complete(spark, run, bound, self._compute(spark, run, bound))
 
     def explain(self, spark: Callable[[], SparkSession], run: Run) -> tuple[str, ...]:
@@ -171,7 +180,7 @@ class View(Write):
         from lakehouse.views.explained import explain_query
 
         bound = self._bound(spark, run)
-        key, refresh = _with_key(run, bound, self.text).table.key_columns, run.asset.policy.chosen_refresh
+        key, refresh = _with_key(run, bound).table.key_columns, run.asset.policy.chosen_refresh
         lines = explain_query(bound.query, bound.touch(key), tuple(bound.reads), bound.small)
         why = bound.why_never_by_keys(key)
         return lines if why is None else (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
@@ -187,8 +196,10 @@ class View(Write):
         refuse_other_inputs(text, inputs, run.name)
         read = {table: inputs[text.input_of(table)] for table in names_in(text.text)}
         tables = {table: at.rows() if isinstance(at, TableVersion) else at for table, at in read.items()}
-        small = [table for table in tables if _is_small(run, run.asset.inputs[text.input_of(table)])]
-        return BoundText.of(spark(), text, tables, run.name, small)
+        sources = {table: run.asset.inputs[text.input_of(table)] for table in tables}
+        small = [table for table, source in sources.items() if _is_small(run, source)]
+        keys = {table: run.sources[source].key for table, source in sources.items() if source in run.sources}
+        return BoundText.of(spark(), text, tables, run.name, small, keys)
 
     def _compute(self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Computed":
         """What the table is to hold.
@@ -204,7 +215,7 @@ class View(Write):
             case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:
                 return Whole(NeedOfAllRows.BEGINNING, "its table is empty")
             case Whole(need=need, why=why) if answer_by_policy(need, refresh) is PolicyAnswer.REFUSED:
-                raise self._refusal(run, f"All rows would have to be computed, because {why}")
+                raise refusal(self.text, f"Keys alone do not do, because {why}", run.name)
             case Whole(need=NeedOfAllRows.BEGINNING) if refresh == "strict":
                 later = bound.why_never_by_keys(key)
                 if later is not None:
@@ -212,11 +223,6 @@ class View(Write):
             case _:
                 pass
         return computed
-
-    def _refusal(self, run: Run, what: str) -> ViewError:
-        """The refusal of a run by its policy."""
-        cure = f"Nothing was written. {STRICT_REMEDY} Under refresh='incremental' a run does that by itself, and warns."
-        return with_place(ViewError(_NOT_INCREMENTAL, what, None, cure), self.text.origin, run.name)
 
     def _complete(
         self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText", computed: "Computed"
@@ -228,11 +234,11 @@ class View(Write):
         match computed:
             case Unmoved():
                 return replace(_with_former_columns(run), view="nothing, because no change reaches a row of it"), self
-            case OfKeys(rows=rows, touched=touched, read_whole=read_whole):
+            case OfKeys(rows=rows, touched=touched, need=need, read_whole=read_whole):
                 write: Write = Merge(rows, touched)
                 how = f"the rows of touched keys ({', '.join(touched.columns)})"
-                if read_whole is not None:
-                    how, answer = f"{how}; {read_whole}", answer_by_policy(NeedOfAllRows.PLAN, refresh)
+                if need is not None:
+                    how, answer = f"{how}; {read_whole}", answer_by_policy(need, refresh)
             case Whole(need=need, why=why):
                 write = Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
                 how, answer = f"all rows, because {why}", answer_by_policy(need, refresh)
@@ -271,13 +277,11 @@ def _with_former_columns(run: Run) -> Run:
     return replace(run, columns=run.cursor.mark.columns) if isinstance(run.cursor, Known) else run
 
 
-def _with_key(run: Run, bound: "BoundText", text: ViewText) -> Run:
+def _with_key(run: Run, bound: "BoundText") -> Run:
     """The run of a table with the key that follows from the text, unless the table declares one."""
     if run.table.key_columns:
         return run
-    sources = {table: run.asset.inputs[text.input_of(table)] for table in bound.execution.tables}
-    key = bound.key({table: run.sources[source].key for table, source in sources.items() if source in run.sources})
-    return run.with_table(replace(run.table, key=key)) if key else run
+    return run.with_table(replace(run.table, key=bound.key)) if bound.key else run
 
 
 def _why_whole(run: Run) -> "Whole | None":
@@ -305,6 +309,12 @@ def _is_small(run: Run, source: str) -> bool:
     """Whether a source has so few rows that it is cheaper to read it whole than to ask for keys first."""
     size = run.sources[source].log.size() if source in run.sources else None
     return size is not None and size.rows <= limits().whole_rows
+
+
+def refusal(text: ViewText, what: str, asset: str | None = None) -> ViewError:
+    """The refusal of a view by `refresh="strict"`."""
+    cure = f"Nothing was written. {STRICT_REMEDY} Under refresh='incremental' a run does that by itself, and warns."
+    return with_place(ViewError(_NOT_INCREMENTAL, what, None, cure), text.origin, asset)
 
 
 def _refusal_of_a_part(asset: str, source: str) -> ViewError:

@@ -1,7 +1,7 @@
 """From the text of a view to the rows that its table is to hold: those of touched keys, or all of them."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self, TypeAlias
 
@@ -21,9 +21,9 @@ from lakehouse.views.on_spark.dialect import refuse_other_dialect
 from lakehouse.views.on_spark.inexact import why_every_key
 from lakehouse.views.on_spark.output_columns import convert_keys, keeps_keys_apart, with_declared_columns
 from lakehouse.views.on_spark.running import Execution, PinnedTable
-from lakehouse.views.plan import Image, KeyFacts, SourceRows, Sql, TouchedPlan
+from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, Sql, TouchedPlan
 from lakehouse.views.query import read
-from lakehouse.views.rows_plan import rows_plan
+from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan, why_whole
 from lakehouse.views.touch import choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
 from lakehouse.views.view_text import ViewText, with_place
@@ -39,11 +39,19 @@ class Whole:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OfKeys:
-    """The rows of touched keys, the keys, and which tables are read whole for the keys, as a clause."""
+    """The rows of touched keys.
+
+    Args:
+        rows: The rows.
+        touched: The keys.
+        need: Why all of a followed table is read; None if none is.
+        read_whole: Which tables are read whole, and why, as a clause; None if none is.
+    """
 
     rows: DataFrame
     touched: Touched
-    read_whole: str | None
+    need: NeedOfAllRows | None = None
+    read_whole: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +71,14 @@ class BoundText:
         query: What the text says.
         execution: Its plans in this run.
         small: The tables that are read whole instead of by keys.
+        keys: The keys of its tables; none of a table without one.
     """
 
     text: ViewText
     query: Query
     execution: Execution
     small: Collection[str] = ()
+    keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     @classmethod
     def of(
@@ -78,6 +88,7 @@ class BoundText:
         tables: Mapping[str, PinnedTable],
         asset: str | None = None,
         small: Collection[str] = (),
+        keys: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Self:
         """A text over pinned tables.
 
@@ -87,6 +98,7 @@ class BoundText:
             tables: The tables, by the names that the text has for them, in lower case.
             asset: The asset, for messages.
             small: The tables that are read whole instead of by keys.
+            keys: The keys of the tables, where they have one.
 
         Raises:
             ViewError: A view cannot be kept of the text.
@@ -98,7 +110,7 @@ class BoundText:
             query = read(text.text, schemas, tuple(text.args))
         except ViewError as error:
             raise with_place(error, text.origin, asset) from error.__cause__
-        return cls(text, query, execution, small)
+        return cls(text, query, execution, small, {name: key for name, key in (keys or {}).items() if key})
 
     @cached_property
     def rows(self) -> DataFrame:
@@ -155,7 +167,7 @@ class BoundText:
             ViewError: Changes can be followed by no column.
         """
         plan = touched_plan(self.query, self.touch(key), tuple(self.reads), self.small)
-        return plan.why_whole(self.reads, has_key=bool(key))
+        return why_whole(self.query, plan, self.reads, self.small, has_key=bool(key))
 
     def touch(self, key: tuple[str, ...]) -> tuple[str, ...]:
         """The columns by which changes are followed, by their names in the query; none of a result of one row.
@@ -168,15 +180,12 @@ class BoundText:
         """
         if self.text.touch:
             return self._in_query(self.text.touch)
-        return choose_touch(self.query, self._in_query(key), self.small).columns
+        return choose_touch(self.query, self._in_query(key), self.small, self.keys).columns
 
-    def key(self, of_tables: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-        """The key of the result as it follows from the text; empty if none follows.
-
-        Args:
-            of_tables: The key of each table of the text; empty if it has none.
-        """
-        key = table_key(self.query, {name: of for name, of in of_tables.items() if of})
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The key of the result as it follows from the text and the keys of its tables; empty if none follows."""
+        key = table_key(self.query, self.keys)
         named = {output.name.lower(): name for name, output in zip(self.names, self.query.outputs, strict=False)}
         return tuple(named[column.lower()] for column in key or ())
 
@@ -202,9 +211,9 @@ def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows
     if bound.whole is not None:
         return bound.whole
     plan = bound.plan(bound.touch(key))
-    read_whole = plan.why_read_whole(bound.reads)
-    if read_whole is not None and answer_by_policy(NeedOfAllRows.PLAN, refresh) is PolicyAnswer.REFUSED:
-        return Whole(NeedOfAllRows.PLAN, read_whole)
+    is_strict = answer_by_policy(NeedOfAllRows.PLAN, refresh) is PolicyAnswer.REFUSED
+    if is_strict and (why := plan.why_read_whole(bound.reads)) is not None:
+        return Whole(NeedOfAllRows.PLAN, why)
     match find_keys(bound, plan):
         case None:
             return Unmoved()
@@ -214,7 +223,11 @@ def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows
             number = _count(keys)
             if number == 0:
                 return Unmoved()
-            return _why_whole(plan, key, number, refresh, table_rows) or _of_keys(bound, plan, keys)
+            whole = _why_whole(plan, key, number, refresh, table_rows)
+            if whole is None and is_strict:
+                why = rows_of_any_keys(bound.query, plan, bound.small).why_read_whole(bound.reads)
+                whole = None if why is None else Whole(NeedOfAllRows.PLAN, why)
+            return whole or _of_keys(bound, plan, keys)
 
 
 def _why_whole(
@@ -250,7 +263,16 @@ def _of_keys(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame) -> Wh
     touched = touched_keys(bound, plan, rows, keys)
     if touched is None:
         return Whole(NeedOfAllRows.PLAN, "two keys may be one in the declared type of their column")
-    return OfKeys(touched.restrict(rows), touched, plan.why_read_whole(bound.reads))
+    return OfKeys(touched.restrict(rows), touched, *_read_whole(bound, plan, needed))
+
+
+def _read_whole(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> tuple[NeedOfAllRows | None, str | None]:
+    """Which followed tables are read whole: in each run, or because NULL or a constant is among these keys."""
+    clauses = [why for each in (plan, needed) if (why := each.why_read_whole(bound.reads)) is not None]
+    if not clauses:
+        return None, None
+    in_each_run = why_whole(bound.query, plan, bound.reads, bound.small, has_key=True) is not None
+    return NeedOfAllRows.PLAN if in_each_run else NeedOfAllRows.SOME_KEYS, " and ".join(clauses)
 
 
 def _count(keys: Local | DataFrame) -> int:

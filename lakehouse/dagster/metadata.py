@@ -18,7 +18,7 @@ from lakehouse.delta.log import Head, Log
 from lakehouse.delta.text import quote
 from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
 from lakehouse.read.content import TIMESTAMP, VERSION, Everything, Feed, Nothing, SourceRead
-from lakehouse.read.run import Run
+from lakehouse.read.run import Run, ViewReport
 from lakehouse.spark.diagnosis import first_line
 from lakehouse.spark.table_version import SparkLog, TableVersion
 from lakehouse.spark.types import as_struct
@@ -75,7 +75,7 @@ def report(
     if run.extract is not None:
         metadata["extract"] = str(run.extract)
     if run.view is not None:
-        metadata["computed"] = run.view
+        metadata |= {"computed": run.view.computed} | _sentences(run.view)
     behind = sum(changes.behind for changes in run.changes)
     if behind:
         metadata["behind"] = behind
@@ -149,6 +149,12 @@ def column_schema(schema: StructType) -> dg.TableSchema:
             for column in schema.fields
         ]
     )
+
+
+def _sentences(view: ViewReport) -> dict[str, Any]:
+    """How a view follows its tables, in the words of `explain`."""
+    listed = "\n".join(f"- {sentence}" for sentence in view.followed)
+    return {"followed": dg.MetadataValue.md(listed)} if listed else {}
 
 
 def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict[str, Any], str]:

@@ -28,7 +28,8 @@ def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection
     limit = KeyLimit(keys.step, tuple((column(name), name) for name in dict.fromkeys(names)))
     restrictions.limit(query.root, (limit,) if names else ())
     restrictions.say_read_whole(query.root)
-    return RowsPlan(tuple(planning.steps), _restricted_text(query, restrictions), tuple(planning.read_whole.items()))
+    sql = _restricted_text(query, restrictions)
+    return RowsPlan(tuple(planning.steps), sql, planning.whole_reads(sql))
 
 
 def why_whole(

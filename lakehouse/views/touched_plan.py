@@ -54,9 +54,7 @@ def touched_plan(
     if rows is not None:
         distinct = tuple(dict.fromkeys(keys))
         _, touched = planning.step(Relation(select(rows, distinct).sql, distinct), "the touched keys")
-    return TouchedPlan(
-        tuple(planning.steps), touched, touch, tuple(planning.values_before), tuple(planning.read_whole.items())
-    )
+    return TouchedPlan(tuple(planning.steps), touched, touch, tuple(planning.values_before), planning.whole_reads())
 
 
 def touch_columns(query: Query, touch: tuple[str, ...]) -> tuple[str, ...]:

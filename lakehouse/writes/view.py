@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.conflicts.operations import Operation
 from lakehouse.cursor.cursor import Known
-from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Head
 from lakehouse.delta.policy import Policy
 from lakehouse.difference.statements import Skip, Statement
@@ -25,14 +24,14 @@ from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.listeners import Message, tell
 from lakehouse.spark.session import interpreting
-from lakehouse.spark.table_version import TableVersion
 from lakehouse.views.view_text import Origin, ViewText, with_place
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.write import Declaration, Write, rest_of
 
 if TYPE_CHECKING:
-    from lakehouse.views.on_spark.computing import BoundText, Computed, Whole
+    from lakehouse.views.on_spark.bound_text import BoundText, Whole
+    from lakehouse.views.on_spark.computing import Computed
     from lakehouse.views.text_check import CheckedView
 
 _NOT_INCREMENTAL = "VIEW_NOT_INCREMENTAL"
@@ -166,9 +165,11 @@ class View(Write):
             raise _refusal_of_a_part(run.name, partial)
         if _has_no_changes(run):
             return _with_former_columns(run), self
+        from lakehouse.views.on_spark.run_facts import bind, with_key
+
         with interpreting(spark(), run.inputs):
-            bound = self._bound(spark, run)
-            run = _with_key(run, bound)
+            bound = bind(spark, run, self.text)
+            run = with_key(run, bound)
             return self._complete(spark, run, bound, self._compute(spark, run, bound))
 
     def explain(self, spark: Callable[[], SparkSession], run: Run) -> tuple[str, ...]:
@@ -177,29 +178,13 @@ class View(Write):
         Raises:
             ViewError: Changes cannot be followed, or the text names other tables than the inputs.
         """
-        from lakehouse.views.explained import explain_query
+        from lakehouse.views.on_spark.run_facts import bind, sentences_of, with_key
 
-        bound = self._bound(spark, run)
-        key, refresh = _with_key(run, bound).table.key_columns, run.asset.policy.chosen_refresh
-        lines = explain_query(bound.query, bound.touch(key), tuple(bound.reads), bound.small)
+        bound = bind(spark, run, self.text)
+        key, refresh = with_key(run, bound).table.key_columns, run.asset.policy.chosen_refresh
+        lines = sentences_of(bound, key) if run.view is None else run.view.followed
         why = bound.why_never_by_keys(key)
         return lines if why is None else (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
-
-    def _bound(self, spark: Callable[[], SparkSession], run: Run) -> "BoundText":
-        """The text over the tables that the run has pinned."""
-        from lakehouse.views.input_refusals import refuse_other_inputs
-        from lakehouse.views.on_spark.computing import BoundText
-        from lakehouse.views.query import names_in
-
-        text = self.text
-        inputs = {name: read for name in run.asset.inputs if (read := run.read_of(name)) is not None}
-        refuse_other_inputs(text, inputs, run.name)
-        read = {table: inputs[text.input_of(table)] for table in names_in(text.text)}
-        tables = {table: at.rows() if isinstance(at, TableVersion) else at for table, at in read.items()}
-        sources = {table: run.asset.inputs[text.input_of(table)] for table in tables}
-        small = [table for table, source in sources.items() if _is_small(run, source)]
-        keys = {table: run.sources[source].key for table, source in sources.items() if source in run.sources}
-        return BoundText.of(spark(), text, tables, run.name, small, keys)
 
     def _compute(self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Computed":
         """What the table is to hold.
@@ -207,7 +192,8 @@ class View(Write):
         Raises:
             ViewError (VIEW_NOT_INCREMENTAL): All rows would be computed, and the policy forbids that.
         """
-        from lakehouse.views.on_spark.computing import Whole, compute
+        from lakehouse.views.on_spark.bound_text import Whole
+        from lakehouse.views.on_spark.computing import compute
 
         key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
         computed = _why_whole(run) or compute(bound, key, refresh, lambda: _rows_of_table(spark, run))
@@ -228,12 +214,15 @@ class View(Write):
         self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText", computed: "Computed"
     ) -> tuple[Run, Write]:
         """The write of what is computed, completed."""
-        from lakehouse.views.on_spark.computing import OfKeys, Unmoved, Whole
+        from lakehouse.views.on_spark.bound_text import Whole
+        from lakehouse.views.on_spark.computing import OfKeys, Unmoved
+        from lakehouse.views.on_spark.run_facts import report_of
 
         key, refresh, answer = run.table.key_columns, run.asset.policy.chosen_refresh, PolicyAnswer.COMPUTED
         match computed:
             case Unmoved():
-                return replace(_with_former_columns(run), view="nothing, because no change reaches a row of it"), self
+                report = report_of(run, bound, computed, "nothing, because no change reaches a row of it")
+                return replace(_with_former_columns(run), view=report), self
             case OfKeys(rows=rows, touched=touched, need=need, read_whole=read_whole):
                 write: Write = Merge(rows, touched)
                 how = f"the rows of touched keys ({', '.join(touched.columns)})"
@@ -243,7 +232,7 @@ class View(Write):
                 write = Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
                 how, answer = f"all rows, because {why}", answer_by_policy(need, refresh)
         tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
-        return write.complete(spark, replace(run, view=how))
+        return write.complete(spark, replace(run, view=report_of(run, bound, computed, how)))
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         """Nothing but a mark: a view that has rows to write has completed into another write."""
@@ -258,7 +247,7 @@ class View(Write):
 
     def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         """The result of the query over all rows of its tables."""
-        from lakehouse.views.on_spark.computing import BoundText
+        from lakehouse.views.on_spark.bound_text import BoundText
         from lakehouse.views.query import names_in
 
         tables = {name: inputs[self.text.input_of(name)] for name in names_in(self.text.text)}
@@ -277,16 +266,9 @@ def _with_former_columns(run: Run) -> Run:
     return replace(run, columns=run.cursor.mark.columns) if isinstance(run.cursor, Known) else run
 
 
-def _with_key(run: Run, bound: "BoundText") -> Run:
-    """The run of a table with the key that follows from the text, unless the table declares one."""
-    if run.table.key_columns:
-        return run
-    return run.with_table(replace(run.table, key=bound.key)) if bound.key else run
-
-
 def _why_whole(run: Run) -> "Whole | None":
     """Why the run computes all rows, if that is known before a key is sought; else None."""
-    from lakehouse.views.on_spark.computing import Whole
+    from lakehouse.views.on_spark.bound_text import Whole
 
     match run.together:
         case Reconcile(reason=reason, on_request=on_request):
@@ -303,12 +285,6 @@ def _rows_of_table(spark: Callable[[], SparkSession], run: Run) -> int | None:
     if run.head is None:
         return None
     return run.ref.log(spark).live_rows(run.head.version)
-
-
-def _is_small(run: Run, source: str) -> bool:
-    """Whether a source has so few rows that it is cheaper to read it whole than to ask for keys first."""
-    size = run.sources[source].log.size() if source in run.sources else None
-    return size is not None and size.rows <= limits().whole_rows
 
 
 def refusal(text: ViewText, what: str, asset: str | None = None) -> ViewError:

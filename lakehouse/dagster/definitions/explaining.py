@@ -241,7 +241,7 @@ def _plan_sentence(subject: _Subject, step: Materialization, refs: Mapping[str, 
     planned = "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
     if not isinstance(write, View):
         return planned
-    computed = "" if step.run.view is None else f"; it computes {step.run.view}"
+    computed = "" if step.run.view is None else f"; it computes {step.run.view.computed}"
     followed = write.explain(subject.manager.session, step.run)
     return "\n    ".join((f"{planned}{computed}.", *followed)).removesuffix(".")
 

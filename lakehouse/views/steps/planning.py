@@ -24,11 +24,11 @@ from lakehouse.views.algebra import (
     expressions,
     nodes_of,
 )
-from lakehouse.views.plan import Found, Image, Step
+from lakehouse.views.plan import Found, Image, SourceRows, Sql, Step
 from lakehouse.views.printing import is_printable
 from lakehouse.views.steps.key_limits import KeyLimit, rows_of
 from lakehouse.views.steps.relations import NOTHING, Relation, text
-from lakehouse.views.wording import Wording
+from lakehouse.views.steps.wording import Wording
 
 EVER = (Image.NOW, Image.GONE)
 """The images that hold every row that a source has or had."""
@@ -153,10 +153,21 @@ class Planning(ABC):
         self.values_before[f"{names} of {label(node)} is computed of many rows, and decides which keys change"] = None
 
     def say_read_whole(self, node: Node, why: str) -> None:
-        """Notes tables that are read whole, each with the first reason for which it is."""
+        """Notes why tables may be read whole: the first reason of each."""
         for scan in scans_of(node):
             if scan.table not in self.facts.small:
                 self.read_whole.setdefault(scan.table, why)
+
+    def whole_reads(self, sql: Sql = ()) -> tuple[tuple[str, str], ...]:
+        """The tables, small ones apart, of which the steps or some more SQL need all rows, each with the reason."""
+        places = [part for one in (*(step.sql for step in self.steps), sql) for part in one]
+        tables = (
+            place.table
+            for place in places
+            if isinstance(place, SourceRows) and place.image is Image.NOW and not place.any_of
+        )
+        whole = dict.fromkeys(table for table in tables if table not in self.facts.small)
+        return tuple((table, self.read_whole.get(table, "no key limits it")) for table in whole)
 
     def refuse_values(self, columns: Iterable[str]) -> None:
         """Refuses keys that no step can compute."""

@@ -262,7 +262,8 @@ class Restrictions:
             nulls: dict[str, Expression] = {name: exp.null() for name in missing}
             of_part = through(limits, nulls)
             if all(self._may_hold(limit) for limit in of_part):
-                self.limit(node, limits_over(of_part, columns(node)))
+                down = limits_over(of_part, columns(node))
+                self._pass(node, of_part, down, "rows without a match have such a key")
 
     def _may_hold(self, limit: KeyLimit) -> bool:
         """Whether the keys may have what a limit makes a constant."""

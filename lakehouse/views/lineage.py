@@ -36,12 +36,19 @@ def lineage(query: Query) -> tuple[tuple[SourceColumn, ...], ...]:
     return tuple(origins.of(output.column) for output in query.outputs)
 
 
+def is_plain(query: Query, name: str) -> bool:
+    """Whether a column of the result, by its name there, is in each row a column of a table as it is."""
+    origins = _Origins(query)
+    return all(origins.is_plain(output.column) for output in query.outputs if output.name.lower() == name.lower())
+
+
 @dataclass(eq=False)
 class _Origins:
     """The columns of tables behind unique names."""
 
     query: Query
     _parts: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    _branches: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     _scanned: dict[str, SourceColumn] = field(default_factory=dict[str, SourceColumn])
 
     def __post_init__(self) -> None:
@@ -53,6 +60,12 @@ class _Origins:
         if name in self._scanned:
             return (self._scanned[name],)
         return tuple(sorted({origin for part in self._parts.get(name, ()) for origin in self.of(part)}))
+
+    def is_plain(self, name: str) -> bool:
+        """Whether a unique name is a column of a table, in each branch of a set operation."""
+        if name in self._branches:
+            return all(map(self.is_plain, self._branches[name]))
+        return name in self._scanned
 
     def _add(self, node: Node) -> None:
         """Notes of what a node makes its new columns."""
@@ -71,7 +84,7 @@ class _Origins:
                 self._parts[value] = columns_in(*sought, *on) | set(among)
             case SetOperation(names=names):
                 for name in names[0]:
-                    self._parts[name] = frozenset(of_branch[name] for of_branch in names)
+                    self._branches[name] = self._parts[name] = frozenset(of_branch[name] for of_branch in names)
             case Join() | FullJoin() | Filter():
                 pass
             case _:

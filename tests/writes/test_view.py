@@ -165,8 +165,7 @@ def test_a_run_says_of_how_many_files_the_keys_may_be(lake: Lake) -> None:
         return View("SELECT s.id, d.name FROM src s JOIN dim d ON s.k = d.k")
 
     lake.create("dim", [("a", "A", 1), ("b", "B", 1)], DIM)
-    with_statistics = {"delta__logRetentionDuration": "interval 30 days"}  # Spark writes the table, not the test
-    lake.create("src", [(0, "a", 0), (1, "b", 0)], SRC, **with_statistics)
+    lake.create("src", [(0, "a", 0), (1, "b", 0)], SRC)
     for first in (10, 20, 30):  # a file each, of which none is laid out by k
         lake.insert("src", [(first, "a", 0), (first + 1, "b", 0), (first + 2, "b", 0)])
     lake.materialize(named, BY_ID)
@@ -177,7 +176,7 @@ def test_a_run_says_of_how_many_files_the_keys_may_be(lake: Lake) -> None:
     report = step.run.view
     assert report is not None
     assert report.computed == "the rows of touched keys (id)"
-    by_id, src, dim, rows = report.followed
+    _, src, dim, rows = report.followed
     size = lake.ref("src").log(lambda: lake.spark).size()
     files = 0 if size is None else size.files
     assert dim == f"Changes of dim reach the keys over src by k (100 % of {files} files: not laid out by k)."

@@ -13,7 +13,7 @@ from lakehouse.errors.views import ViewError
 from lakehouse.read.content import Everything, SourceRead
 from lakehouse.read.decide import NeedOfAllRows
 from lakehouse.views.algebra import Query, Scan, nodes_of
-from lakehouse.views.lineage import SourceColumn, lineage
+from lakehouse.views.lineage import SourceColumn, is_plain, lineage
 from lakehouse.views.on_spark.dialect import refuse_other_dialect
 from lakehouse.views.on_spark.output_columns import with_declared_columns
 from lakehouse.views.on_spark.running import Execution, PinnedTable
@@ -181,6 +181,11 @@ class BoundText:
         key = table_key(self.query, self.facts.keys)
         named = {output.name.lower(): name for name, output in zip(self.names, self.query.outputs, strict=False)}
         return tuple(named[column.lower()] for column in key or ())
+
+    def is_plain(self, column: str) -> bool:
+        """Whether a column of the result is a column of a table as it is."""
+        (name,) = self._in_query((column,))
+        return is_plain(self.query, name)
 
     @property
     def lineage(self) -> dict[str, tuple[SourceColumn, ...]]:

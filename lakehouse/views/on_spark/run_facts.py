@@ -11,25 +11,30 @@ from lakehouse.errors.views import ViewError
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run, ViewReport
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.views.input_refusals import refuse_other_inputs
+from lakehouse.views.input_refusals import computed_column, refuse_other_inputs
 from lakehouse.views.on_spark.bound_text import BoundText, TableFacts
 from lakehouse.views.on_spark.computing import Computed, following
 from lakehouse.views.query import names_in
-from lakehouse.views.view_text import ViewText
+from lakehouse.views.view_text import ViewText, with_place
 
 
 def bind(spark: Callable[[], SparkSession], run: Run, text: ViewText) -> BoundText:
     """A text over the tables that a run has pinned.
 
     Raises:
-        ViewError: The text names other tables than the inputs, or a view cannot be kept of it.
+        ViewError: The text names other tables than the inputs, or a view cannot be kept of it; or the run is about
+            partitions, and their column is computed.
     """
     inputs = {name: read for name in run.asset.inputs if (read := run.read_of(name)) is not None}
     refuse_other_inputs(text, inputs, run.name)
     read = {table: inputs[text.input_of(table)] for table in names_in(text.text)}
     tables = {table: at.rows() if isinstance(at, TableVersion) else at for table, at in read.items()}
     facts = _facts(run, {table: text.input_of(table) for table in tables})
-    return BoundText.of(spark(), text, tables, run.name, facts)
+    bound = BoundText.of(spark(), text, tables, run.name, facts)
+    for column in () if run.slice is None else run.slice.columns:
+        if not bound.is_plain(column):
+            raise with_place(computed_column(column), text.origin, run.name)
+    return bound
 
 
 def _facts(run: Run, inputs: Mapping[str, str]) -> TableFacts:

@@ -53,7 +53,7 @@ def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Sk
     Raises:
         WriteError (SCHEMA): The result does not fit the table.
     """
-    reason = _why_recomputed(run.ref.log(lambda: spark), head, run, sums)
+    reason = why_recomputed(run.ref.log(lambda: spark), head, run, sums)
     if reason is not None:
         return Recompute(reason)
     if not run.is_due():
@@ -75,7 +75,7 @@ def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Sk
         return Recompute(f"the changes cannot be added ({first_line(error)[:160]})")
 
 
-def _why_recomputed(log: Log, head: Head, run: Run, sums: Sums) -> str | None:
+def why_recomputed(log: Log, head: Head, run: Run, sums: Sums) -> str | None:
     """Why the table may not hold the sums at the position; None if the log shows that it does."""
     changes, cursor = sums.changes, run.cursor
     if not isinstance(cursor, Known) or cursor.mark.aggregate != sums.digest:

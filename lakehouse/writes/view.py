@@ -14,6 +14,7 @@ from lakehouse.conflicts.operations import Operation
 from lakehouse.cursor.cursor import Known
 from lakehouse.delta.log import Head
 from lakehouse.delta.policy import Policy
+from lakehouse.delta.text import fold
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors.views import ViewError
 from lakehouse.read.asset import PastRows
@@ -25,8 +26,11 @@ from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.listeners import Message, tell
 from lakehouse.spark.session import interpreting
 from lakehouse.views.view_text import Origin, ViewText, with_place
+from lakehouse.writes.aggregate import add_or_recompute
+from lakehouse.writes.incremental_sums import why_recomputed
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
+from lakehouse.writes.sums import Sums, why_not_of_the_row
 from lakehouse.writes.write import Declaration, Write, rest_of
 
 if TYPE_CHECKING:
@@ -181,13 +185,17 @@ class View(Write):
         from lakehouse.views.on_spark.run_facts import bind, sentences_of, with_key
 
         bound = bind(spark, run, self.text)
-        key, refresh = with_key(run, bound).table.key_columns, run.asset.policy.chosen_refresh
+        run = with_key(run, bound)
+        key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
+        sums = _sums_of(bound, run)
+        if isinstance(sums, Sums) and (run.head is None or _kept_sums(spark, run, bound) is not None):
+            return _sentences_of_sums(sums)
         lines = sentences_of(bound, key) if run.view is None else run.view.followed
         why = bound.why_never_by_keys(key)
         return lines if why is None else (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
 
-    def _compute(self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Computed":
-        """What the table is to hold.
+    def _compute(self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Computed | Sums":
+        """What the table is to hold; the sums if what changes bring and take away is to be added to them.
 
         Raises:
             ViewError (VIEW_NOT_INCREMENTAL): All rows would be computed, and the policy forbids that.
@@ -196,7 +204,8 @@ class View(Write):
         from lakehouse.views.on_spark.computing import compute
 
         key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
-        computed = _why_whole(run) or compute(bound, key, refresh, lambda: _rows_of_table(spark, run))
+        computed = _why_whole(run) or bound.whole or _kept_sums(spark, run, bound)
+        computed = computed or compute(bound, key, refresh, lambda: _rows_of_table(spark, run))
         match computed:
             case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:
                 return Whole(NeedOfAllRows.BEGINNING, "its table is empty")
@@ -204,25 +213,31 @@ class View(Write):
                 raise refusal(self.text, f"Keys alone do not do, because {why}", run.name)
             case Whole(need=NeedOfAllRows.BEGINNING) if refresh == "strict":
                 later = bound.why_never_by_keys(key)
-                if later is not None:
+                if later is not None and isinstance(_sums_of(bound, run), str):
                     tell(Message(f"{run.name} is refused as soon as changes reach it: {later}. {STRICT_REMEDY}"))
             case _:
                 pass
         return computed
 
     def _complete(
-        self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText", computed: "Computed"
+        self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText", computed: "Computed | Sums"
     ) -> tuple[Run, Write]:
         """The write of what is computed, completed."""
         from lakehouse.views.on_spark.bound_text import Whole
         from lakehouse.views.on_spark.computing import OfKeys, Unmoved
-        from lakehouse.views.on_spark.run_facts import report_of
+        from lakehouse.views.on_spark.run_facts import report_of, sentences_of
 
         key, refresh, answer = run.table.key_columns, run.asset.policy.chosen_refresh, PolicyAnswer.COMPUTED
         match computed:
             case Unmoved():
-                report = report_of(run, bound, computed, "nothing, because no change reaches a row of it")
-                return replace(_with_former_columns(run), view=report), self
+                how = "nothing, because no change reaches a row of it"
+                report = report_of(run, bound, how, sentences_of(bound, key))
+                return replace(_with_former_columns(run), sums=None, view=report), self
+            case Sums(groups=groups):
+                how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
+                tell(Message(f"{run.name} computes {how}.", INFO))
+                report = report_of(run, bound, how, _sentences_of_sums(computed))
+                return replace(run, sums=computed.digest, view=report), self
             case OfKeys(rows=rows, touched=touched, need=need, read_whole=read_whole):
                 write: Write = Merge(rows, touched)
                 how = f"the rows of touched keys ({', '.join(touched.columns)})"
@@ -232,15 +247,28 @@ class View(Write):
                 write = Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
                 how, answer = f"all rows, because {why}", answer_by_policy(need, refresh)
         tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
-        return write.complete(spark, replace(run, view=report_of(run, bound, computed, how)))
+        sums = _sums_of(bound, run) if isinstance(computed, Whole) else None
+        if isinstance(sums, Sums):
+            report = report_of(run, bound, how, _sentences_of_sums(sums))
+            return write.complete(spark, replace(run, sums=sums.digest, view=report))
+        return write.complete(spark, replace(run, view=report_of(run, bound, how, sentences_of(bound, key, computed))))
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
-        """Nothing but a mark: a view that has rows to write has completed into another write."""
-        return Skip() if run.has_nothing_to_do(overwrites=self.follows_snapshot_inputs) else rest_of(run)
+        """Adds to the sums if the table is kept by sums; else nothing but a mark, because rows are another write's."""
+        if run.has_nothing_to_do(overwrites=self.follows_snapshot_inputs):
+            return Skip()
+        if head is None or not _adds(run):
+            return rest_of(run)
+        from lakehouse.views.on_spark.run_facts import bind
+
+        bound = bind(lambda: spark, run, self.text)
+        sums = _sums_of(bound, run)
+        assert isinstance(sums, Sums), "the run has completed with these sums"
+        return add_or_recompute(spark, run, sums, head, Overwrite(bound.rows))
 
     def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
-        """None of the rows, because none was computed."""
-        return feed.limit(0)
+        """All of the rows if sums are added to; else none, because none was computed."""
+        return feed if _adds(run) else feed.limit(0)
 
     def count_outside(self, run: Run) -> None:
         """Nothing: no row was computed."""
@@ -262,8 +290,69 @@ def _has_no_changes(run: Run) -> bool:
 
 
 def _with_former_columns(run: Run) -> Run:
-    """The run with the columns of the result that its table holds, for its mark."""
-    return replace(run, columns=run.cursor.mark.columns) if isinstance(run.cursor, Known) else run
+    """The run with the columns of the result, and the sums, that its table holds, for its mark."""
+    if not isinstance(run.cursor, Known):
+        return run
+    mark = run.cursor.mark
+    return replace(run, columns=mark.columns, sums=mark.aggregate)
+
+
+def _adds(run: Run) -> bool:
+    """Whether a completed run adds what its changes bring and take away to the sums that its table holds."""
+    return run.sums is not None and not _has_no_changes(run)
+
+
+def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Sums | Whole | None":
+    """The sums, if the table has been kept by sums since all of its rows were computed; None if it has not.
+
+    A table that has not stays as it is, because its log does not say that each group holds the sums.
+    """
+    from lakehouse.views.on_spark.bound_text import Whole
+
+    if run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is None:
+        return None
+    sums = _sums_of(bound, run)
+    if isinstance(sums, str):
+        return None
+    why = why_recomputed(run.ref.log(spark), run.head, run, sums)
+    return sums if why is None else Whole(NeedOfAllRows.READ, why)
+
+
+def _sentences_of_sums(sums: Sums) -> tuple[str, ...]:
+    """How a table that is kept by sums follows its source."""
+    return (f"What changes of {sums.changes.name} bring and take away is added to the counts and sums.",)
+
+
+def _sums_of(bound: "BoundText", run: Run) -> Sums | str:
+    """The counts and sums that a view is, to which changes can be added; else why rows are computed, as a clause."""
+    from lakehouse.views.adding import as_sums
+    from lakehouse.views.on_spark.output_columns import refuse_null
+    from lakehouse.views.on_spark.parameters import with_values
+
+    if bound.text.touch:
+        return "`touch` names the columns by which changes are followed"
+    added = as_sums(bound.query)
+    if isinstance(added, str):
+        return added
+    source = bound.reads.get(added.source)
+    if source is None:
+        return f"the changes of {added.source} are not followed"
+    texts = (*added.by.values(), *added.sums.values(), *(() if added.where is None else (added.where,)))
+    if any(why_not_of_the_row(text) is not None for text in texts):
+        return "an expression is of more than one row, or calls a function that sums do not know"
+    declared = {output.name: name for output, name in zip(bound.query.outputs, bound.names, strict=True)}
+    heads = {column.name: column for column in bound.text.columns}
+    values = {name: with_values(sql, bound.text.args) for name, sql in {**added.by, **added.sums}.items()}
+    groups = {declared[name]: values[name] for name in added.by}
+    groups = {name: refuse_null(sql, heads[name]) if name in heads else sql for name, sql in groups.items()}
+    where = None if added.where is None else with_values(added.where, bound.text.args)
+    sums = Sums(source, groups, declared[added.count], {declared[name]: values[name] for name in added.sums}, where)
+    if fold(groups) != fold(run.table.key_columns) or not fold(run.table.partitioned_by(run.head)) <= fold(groups):
+        return "the key of its table is another than the columns of GROUP BY"
+    types = {field.name: field.dataType for field in sums.rows.schema.fields}
+    if any(types[field.name] != field.dataType for field in bound.rows.schema.fields):
+        return "a column is declared with another type than its sum has"
+    return sums
 
 
 def _why_whole(run: Run) -> "Whole | None":

@@ -230,6 +230,7 @@ def test_a_table_without_a_key_is_replaced_if_a_row_that_counts_moved(lake: Lake
     assert lake.rows("one_row") == [(22, 5000)]
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_read_as_of_the_run_and_not_followed(lake: Lake) -> None:
     def named(src: Changes, dim: DataFrame) -> View:
         return View("SELECT s.id, d.name FROM src s JOIN dim d ON s.k = d.k")

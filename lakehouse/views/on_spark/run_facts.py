@@ -69,20 +69,20 @@ def with_key(run: Run, bound: BoundText) -> Run:
     return run.with_table(replace(run.table, key=bound.key)) if bound.key else run
 
 
-def report_of(run: Run, bound: BoundText, computed: Computed, how: str) -> ViewReport:
+def report_of(run: Run, bound: BoundText, computed: str, followed: tuple[str, ...]) -> ViewReport:
     """What a view says of itself in its run.
 
     Args:
         run: The run.
         bound: The text.
-        computed: What was computed.
-        how: The same in words, and why, as a clause.
+        computed: What was computed, and why, as a clause.
+        followed: How its tables are followed, as sentences.
     """
     sources = {table: run.asset.inputs[bound.text.input_of(table)] for table in bound.execution.tables}
     lineage = {
         name: tuple((sources[table], column) for table, column in columns) for name, columns in bound.lineage.items()
     }
-    return ViewReport(how, sentences_of(bound, run.table.key_columns, computed), lineage)
+    return ViewReport(computed, followed, lineage)
 
 
 def sentences_of(bound: BoundText, key: tuple[str, ...], computed: Computed | None = None) -> tuple[str, ...]:

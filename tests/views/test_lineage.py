@@ -2,8 +2,8 @@
 
 import pytest
 
-from lakehouse.views.lineage import is_plain, lineage
 from lakehouse.views.query import read
+from lakehouse.views.sql.lineage import is_plain, lineage
 from tests.views import queries, tpch
 
 LISTS = {"o": {"id": "int", "items": "array<int>"}}

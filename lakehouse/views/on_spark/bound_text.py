@@ -13,13 +13,13 @@ from lakehouse.errors.views import ViewError
 from lakehouse.read.content import Everything, SourceRead
 from lakehouse.read.decide import NeedOfAllRows
 from lakehouse.views.algebra import Query, Scan, nodes_of
-from lakehouse.views.lineage import SourceColumn, is_plain, lineage
 from lakehouse.views.on_spark.dialect import refuse_other_dialect
 from lakehouse.views.on_spark.output_columns import with_declared_columns
 from lakehouse.views.on_spark.running import Execution, PinnedTable
 from lakehouse.views.plan import Image, SourceRows, Sql, TouchedPlan
 from lakehouse.views.query import read
 from lakehouse.views.rows_plan import why_whole
+from lakehouse.views.sql.lineage import SourceColumn, is_plain, lineage
 from lakehouse.views.touch import choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
 from lakehouse.views.view_text import ViewText, with_place

@@ -21,6 +21,7 @@ from lakehouse.read.touched import Touched
 from lakehouse.scd.events import Events
 from lakehouse.spark.listeners import phase
 from lakehouse.spark.table_version import TableVersion
+from lakehouse.writes.fuse import refuse_many_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +132,12 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
 
     Raises:
         WriteError (SCHEMA): The result does not fit the table.
+        WriteError (TOO_MANY_CHANGES): It changes a larger share of the table than its policy allows.
         DefinitionError (MISSING_KEY): A write by key to a table without a key.
     """
-    return write.plan(spark, run, head)
+    statement = write.plan(spark, run, head)
+    refuse_many_changes(spark, run, statement, head)
+    return statement
 
 
 def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple[Run, Write]:

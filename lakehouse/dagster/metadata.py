@@ -9,21 +9,20 @@ from typing import Any, TypeVar
 import dagster as dg
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe
 from lakehouse.cursor.mark import Mark, is_mark, rows_of
-from lakehouse.cursor.walk import may_concern
+from lakehouse.cursor.since_base import may_concern
+from lakehouse.dagster.table_facts import column_schema, partition_rows, size_of, table_metadata
 from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.delta.log import Head, Log
-from lakehouse.delta.partition_keys import Bounds, Extent, OneValue, extent
-from lakehouse.delta.text import fold, quote
+from lakehouse.delta.text import quote
 from lakehouse.read.content import TIMESTAMP, VERSION, Everything, Feed, Nothing, SourceRead
-from lakehouse.read.run import Run
+from lakehouse.read.run import Run, ViewReport
 from lakehouse.spark.diagnosis import first_line
-from lakehouse.spark.table_version import SparkLog, TableRef, TableVersion
-from lakehouse.spark.types import as_struct, partition_types
+from lakehouse.spark.table_version import SparkLog, TableVersion
+from lakehouse.spark.types import as_struct
 
 _Fact = TypeVar("_Fact")
 _PANIC = "PanicException"
@@ -54,6 +53,7 @@ class KnownFacts:
 
 
 _DATA_VERSION = "dagster/data_version"
+_LINEAGE = "dagster/column_lineage"
 LOCATIONS = "lakehouse/locations"
 """Metadata of a materialization: where each table is that is written or read by a catalog name."""
 
@@ -79,7 +79,7 @@ def report(
     if run.extract is not None:
         metadata["extract"] = str(run.extract)
     if run.view is not None:
-        metadata["computed"] = run.view
+        metadata |= {"computed": run.view.computed} | _sentences(run.view)
     behind = sum(changes.behind for changes in run.changes)
     if behind:
         metadata["behind"] = behind
@@ -90,26 +90,17 @@ def report(
             sentence += (
                 f" {count_of(left_out, 'row')} of the result belong to no partition of the run and were left out."
             )
-    metadata |= facts.fetch("the size of the table", lambda: _extent(log(), head), {})
-    metadata |= facts.fetch("the rows of the partition", lambda: _partition_rows(run, log(), head), {})
+    metadata |= facts.fetch("the size of the table", lambda: size_of(log(), head), {})
+    metadata |= facts.fetch("the rows of the partition", lambda: partition_rows(run, log(), head), {})
     metadata |= facts.fetch("the changed rows", lambda: _sample(run, outcome, head, spark), {})
     metadata |= facts.fetch("the columns of the table", lambda: _columns(run, log(), head, spark), {})
+    metadata |= facts.fetch("of which columns its columns are made", lambda: _lineage(execution, run, outcome), {})
     metadata |= facts.fetch("where the catalog has the table", lambda: _locations(run, spark), {})
     data_version = facts.fetch("the data version", lambda: _data_version(execution, run, log(), head), None)
     if data_version is not None:
         execution.set_data_version(context.asset_key, dg.DataVersion(data_version))
     context.add_output_metadata(metadata | details | table_metadata(run.ref))
     context.log.info(sentence)
-
-
-STORAGE_KIND = "deltalake"
-"""Delta as Dagster's pages know it: its kind has an icon."""
-
-
-def table_metadata(ref: TableRef) -> dict[str, str]:
-    """Where a table is, in Dagster's own keys; of a table without a catalog name its key stands for one."""
-    name = ref.name.replace("/", ".") if ref.files is not None else ref.identifier.replace("`", "")
-    return {"dagster/table_name": name, "dagster/storage_kind": STORAGE_KIND, "dagster/uri": ref.location}
 
 
 def _oldest_change(run: Run, now: float) -> dict[str, Any]:
@@ -119,37 +110,6 @@ def _oldest_change(run: Run, now: float) -> dict[str, Any]:
         return {}
     seconds = oldest / 1000
     return {"oldest_change": dg.MetadataValue.timestamp(seconds), "lag_seconds": round(max(0.0, now - seconds), 1)}
-
-
-def _partition_rows(run: Run, log: Log, head: Head | None) -> dict[str, int]:
-    """How many rows the partition of the run has, if the table's files are laid out by its columns."""
-    slice_ = run.slice
-    if head is None or slice_ is None or len(slice_.partitions) != 1:
-        return {}
-    schema = log.file_schema(head.version) if fold(slice_.columns) <= fold(head.partition_columns) else None
-    if schema is None:
-        return {}
-    (partition,) = slice_.partitions
-    types = {name.lower(): kind for name, kind in partition_types(as_struct(schema)).items()}
-    extents = {
-        column.lower(): extent(text, partition.windows.get(column), types[column.lower()])
-        for column, text in partition.values.items()
-    }
-
-    def holds(values: Mapping[str, Any]) -> bool:
-        of_file = {name.lower(): value for name, value in values.items()}
-        return all(_is_in(of_file[column], extents[column]) for column in extents)
-
-    rows = log.live_rows(head.version, holds)
-    return {} if rows is None else {"dagster/partition_row_count": rows}
-
-
-def _is_in(value: Any, of: Extent) -> bool:
-    match of:
-        case OneValue(value=one):
-            return value == one
-        case Bounds():
-            return value is not None and value in of
 
 
 def _columns(run: Run, log: Log, head: Head | None, spark: Callable[[], SparkSession]) -> dict[str, Any]:
@@ -188,21 +148,44 @@ def data_version_of(log: Log, version: int, run: Run) -> int | None:
 
 def _told_before(execution: dg.AssetExecutionContext, run: Run) -> str | None:
     """The data version of the last materialization; in a partitioned asset, of one of the run's partitions."""
+    last = _last_materialization(execution, run)
+    return None if last is None or last.tags is None else last.tags.get(_DATA_VERSION)
+
+
+def _last_materialization(execution: dg.AssetExecutionContext, run: Run) -> dg.AssetMaterialization | None:
+    """The last materialization; in a partitioned asset, that of one of the run's partitions."""
     of = dg.AssetRecordsFilter(asset_key=execution.asset_key, asset_partitions=list(run.partitions) or None)
-    for record in execution.instance.fetch_materializations(of, limit=1).records:
-        if record.asset_materialization is not None and record.asset_materialization.tags is not None:
-            return record.asset_materialization.tags.get(_DATA_VERSION)
-    return None
+    records = execution.instance.fetch_materializations(of, limit=1).records
+    return next((record.asset_materialization for record in records), None)
 
 
-def column_schema(schema: StructType) -> dg.TableSchema:
-    """A Spark schema as Dagster shows one, with the column comments as descriptions."""
-    return dg.TableSchema(
-        columns=[
-            dg.TableColumn(column.name, column.dataType.simpleString(), column.metadata.get("comment"))
-            for column in schema.fields
-        ]
+def _lineage(execution: dg.AssetExecutionContext, run: Run, outcome: Outcome | NothingToDo) -> dict[str, Any]:
+    """Of which columns of its sources each column of a view takes its value.
+
+    Dagster shows the lineage of the last materialization alone, so a step that did not look at the query repeats it.
+    """
+    if run.view is not None:
+        return {_LINEAGE: column_lineage(run.view)} if run.view.lineage else {}
+    is_repeated = isinstance(outcome, NothingToDo) and run.asset.counts_touched_keys
+    last = _last_materialization(execution, run) if is_repeated else None
+    lineage = None if last is None else last.metadata.get(_LINEAGE)
+    return {} if lineage is None else {_LINEAGE: lineage}
+
+
+def column_lineage(view: ViewReport) -> dg.TableColumnLineage:
+    """The lineage of a view's columns as Dagster shows it."""
+    return dg.TableColumnLineage(
+        {
+            name: [dg.TableColumnDep(dg.AssetKey(source.split("/")), column) for source, column in columns]
+            for name, columns in view.lineage.items()
+        }
     )
+
+
+def _sentences(view: ViewReport) -> dict[str, Any]:
+    """How a view follows its tables, in the words of `explain`."""
+    listed = "\n".join(f"- {sentence}" for sentence in view.followed)
+    return {"followed": dg.MetadataValue.md(listed)} if listed else {}
 
 
 def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict[str, Any], dict[str, Any], str]:
@@ -248,15 +231,6 @@ def timing(phases: Mapping[str, float], seconds: float) -> dict[str, float]:
     return {"seconds": round(seconds, 2)} | {
         f"seconds_to_{name.replace(' ', '_')}": round(taken, 2) for name, taken in phases.items()
     }
-
-
-def _extent(log: Log, head: Head | None) -> dict[str, Any]:
-    """How much the table holds, deleted rows left out."""
-    size, rows = log.size(), None if head is None else log.live_rows(head.version)
-    if size is None:
-        return {}
-    count = {"dagster/row_count": rows} if rows is not None else {"rows": f"at most {size.rows:,}"}
-    return {"dagster/size_bytes": size.bytes} | count
 
 
 def _sample(

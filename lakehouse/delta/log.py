@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Protocol, Self
 
 from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.text import fold
 from lakehouse.errors import UnreadableLogError
 
@@ -189,6 +190,10 @@ class Log(Protocol):
             version: The version.
             holds: Says by the values of the partition columns whose rows are counted; None to count all.
         """
+        ...
+
+    def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:
+        """What the files of a version say of some columns. None: this log does not know, or no longer knows."""
         ...
 
     def file_schema(self, version: int) -> FileSchema | None:

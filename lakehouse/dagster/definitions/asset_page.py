@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from lakehouse.dagster.code_location import AssetTable, function_of, is_function
-from lakehouse.dagster.metadata import STORAGE_KIND, column_schema, table_metadata
+from lakehouse.dagster.table_facts import STORAGE_KIND, column_schema, table_metadata
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Storage
 from lakehouse.errors import LakehouseError

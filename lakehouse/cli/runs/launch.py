@@ -29,7 +29,11 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--restate-from", metavar="T", help="of a History: from when on it is computed again")
     parser.add_argument(
-        "--allow", choices=ALLOWED, action="append", default=[], help="let one extract through; may be repeated"
+        "--allow",
+        choices=ALLOWED,
+        action="append",
+        default=[],
+        help="let through once what is held back; may be repeated",
     )
     parser.add_argument("--checks", action="store_true", help="also make the checks that read whole tables")
     parser.add_argument("--config", metavar="JSON", type=document, help="the run config, as Dagster takes it")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from lakehouse.cli.command import UsageError
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM
 
-ALLOWED = ("max_deleted", "version")
+ALLOWED = ("max_deleted", "version", "max_changed")
 """What `--allow` takes; the same words as the run tag takes."""
 
 
@@ -19,7 +19,7 @@ class RunRequest:
         full_refresh: Whether everything is computed, and the rows that differ are written.
         go_on_from: The version of the source after which an `Append` continues; `now` of a history.
         restate_from: The time, or the version of an extract, from which on a history is restated.
-        allow: What is let through of an extract.
+        allow: What is let through once: an extract, or a result that changes much of its table.
         checks: Whether the checks that read whole tables are made as well.
 
     Raises:

@@ -51,7 +51,9 @@ def as_dagster_failures(execution: dg.AssetExecutionContext) -> Generator[None]:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
     except LakehouseError as error:
         description = f"{error} [lakehouse.{error.code}]"
-        raise dg.Failure(description=description, allow_retries=is_worth_another_try(error)) from error
+        failure = dg.Failure(description=description, allow_retries=is_worth_another_try(error))
+        # In place of our error, with its stack and its cause: behind it the log would say the sentence once more.
+        raise failure.with_traceback(error.__traceback__) from error.__cause__
 
 
 @contextmanager

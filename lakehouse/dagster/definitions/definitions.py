@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from lakehouse.commit.outcome import NothingToDo
 from lakehouse.dagster.code_location import AssetTable, function_of, input_kind, is_function, kind_of, writes_nothing
 from lakehouse.dagster.contexts import POSTPONED, Postponed, asset_context
+from lakehouse.dagster.definitions.additions import Additions
 from lakehouse.dagster.definitions.checks import checked_tables, checks_beside
 from lakehouse.dagster.definitions.nightly import Nightly, nightly
 from lakehouse.dagster.definitions.recompute import with_proof
@@ -34,7 +35,7 @@ def incremental(
     of the added one. A run that materializes an asset leaves out the checks that read the whole table. Who names a cron
     schedule for nightly checks has agreed to them: the schedule runs from the start. A night makes the checks of this
     library, those that have waited longest first, and starts none after two hours. The sensor is stopped until somebody
-    starts it in Dagster.
+    starts it in Dagster. The component `Lakehouse` of the definitions names both for who does not name them here.
 
     Args:
         definitions: The code location: assets, specs of tables that it only reads, resources, and all else.
@@ -50,8 +51,9 @@ def incremental(
     brought = list(given.asset_checks or [])
     tables = checked_tables(code_location)
     added = checks_beside({key for check in brought for key in check.check_keys}, tables)
-    sensors = [] if sensor is None else [sensor_of(code_location, sensor)]
-    night = Nightly(nightly_checks) if isinstance(nightly_checks, str) else nightly_checks
+    additions = Additions.of(given.metadata).with_named(sensor, nightly_checks)
+    night = additions.night
+    sensors = [] if additions.sensor is None else [sensor_of(code_location, additions.sensor)]
     more = [dg.Definitions(asset_checks=added, sensors=sensors)]
     if night is not None:
         more.append(nightly([*brought, *added], tables, night))

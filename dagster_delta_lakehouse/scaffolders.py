@@ -36,7 +36,9 @@ class LakehouseScaffolder(dg.Scaffolder[LakehouseParams]):
     def scaffold(self, request: dg.ScaffoldRequest[LakehouseParams]) -> None:
         attributes = {"root": request.params.root, "sensor": "carry_changes", "nightly_checks": "0 3 * * *"}
         write_components(request, [Written(request.type_name, attributes)])
-        click.echo(complete_definitions(request.target_path))
+        done = complete_definitions(request.target_path)
+        if done is not None:
+            click.echo(done)
 
 
 class SqlTablesParams(BaseModel):

@@ -12,6 +12,7 @@ _COMMANDS = {
     "changes": "what the commits of a table did, and which run made them",
     "conflicts": "which writers of one table can conflict, with which outcome, and what avoids it",
     "explain": "what the next run of an asset would read and write, and why; nothing is written",
+    "new": "a new project: two tables that run",
     "readers": "which tables read a table, and how far",
     "shell": "a Python prompt on the tables",
     "spark": "the Spark server of local tables: start, stop, status, warm, install",
@@ -71,6 +72,10 @@ def _command(name: str) -> Command | None:
             from lakehouse.cli.before_a_run import EXPLAIN
 
             return EXPLAIN
+        case "new":
+            from lakehouse.cli.new import NEW
+
+            return NEW
         case "readers":
             from lakehouse.cli.tables import READERS
 

@@ -1,5 +1,6 @@
 """The files of components, as `dg scaffold defs` writes them: YAML, or Python with the same content."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ class Written:
     def function(self) -> str:
         """The function of a module that gives the component."""
         _, name = self.type.rsplit(".", maxsplit=1)
-        arguments = "".join(f"        {key}={value!r},\n" for key, value in self.attributes.items())
+        arguments = "".join(f"        {name}={_python(value)},\n" for name, value in self.attributes.items())
         head = f"@dg.component_instance\ndef {as_word(name)}(context: dg.ComponentLoadContext) -> {name}:\n"
         return f"{head}    return {name}(\n{arguments}    )\n"
 
@@ -55,6 +56,15 @@ def _module(components: Sequence[Written]) -> str:
     imports = "\n".join(f"from {module} import {name}" for module, name in types)
     functions = "\n\n".join(component.function for component in components)
     return f"import dagster as dg\n\n{imports}\n\n\n{functions}"
+
+
+def _python(value: Any) -> str:
+    """A value of YAML in Python, where an asset is a value of Dagster's."""
+    match value:
+        case {"key": str(key)} if "/" in key:
+            return f"dg.AssetSpec({json.dumps(key.split('/'))})"
+        case _:
+            return json.dumps(value)
 
 
 def as_word(name: str) -> str:

@@ -7,7 +7,7 @@ import dagster as dg
 from dagster_delta_lakehouse.scaffolders import (
     LakehouseParams,
     LakehouseScaffolder,
-    SqlTablesParams,
+    OfSourceParams,
     SqlTablesScaffolder,
 )
 
@@ -64,7 +64,7 @@ def _write_components(project: Path, defs: Path) -> None:
     LakehouseScaffolder().scaffold(
         dg.ScaffoldRequest("dagster_delta_lakehouse.Lakehouse", lakehouse, "yaml", project, LakehouseParams())
     )
-    first = SqlTablesParams(source="orders", key="customer_id")
+    first = OfSourceParams(source="orders", key="customer_id")
     SqlTablesScaffolder().scaffold(
         dg.ScaffoldRequest("dagster_delta_lakehouse.SqlTables", gold, "yaml", project, first)
     )

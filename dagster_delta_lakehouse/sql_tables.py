@@ -1,5 +1,6 @@
 """`SqlTables`: a folder of SQL files, each one a table."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import dagster as dg
@@ -7,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from dagster_delta_lakehouse.attributes import folder_of
 from dagster_delta_lakehouse.scaffolders import SqlTablesScaffolder
+from dagster_delta_lakehouse.yaml_assets import scope
 
 
 @dg.scaffold_with(SqlTablesScaffolder)
@@ -35,13 +37,9 @@ class SqlTables(dg.Component, dg.Resolvable, dg.Model):
         description="Asset keys of tables that queries name, where an asset key has capital letters: SQL ignores them.",
     )
 
-    @staticmethod
-    @dg.template_var
-    def automation() -> dg.AutomationCondition[Any]:
-        """Runs for unread changes, as `lakehouse.automation()`."""
-        from lakehouse import automation
-
-        return automation()
+    @classmethod
+    def get_additional_scope(cls) -> Mapping[str, Any]:
+        return scope()
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:

@@ -7,8 +7,8 @@ from project_name.definitions import defs
 from lakehouse import DeltaIOManager, LocalSpark
 
 EDITS = [
-    "INSERT INTO {orders} VALUES (4, 'cat', 12)",
-    "UPDATE {orders} SET customer_id = 'cat' WHERE order_id = 1",
+    "INSERT INTO {orders} VALUES (7, 'bob', 12)",
+    "UPDATE {orders} SET customer_id = 'bob' WHERE order_id = 1",
     "DELETE FROM {orders} WHERE customer_id = 'ann'",
 ]
 
@@ -39,4 +39,4 @@ def test_orders_by_customer_equals_a_recompute_after_each_edit(spark, tmp_path):
         checks = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
         assert checks["equals_full_recompute"]
     rows = spark.spark_session.read.format("delta").load(f"{tmp_path}/gold/orders_by_customer_id").collect()
-    assert {row.customer_id: row.orders for row in rows} == {"bob": 1, "cat": 2}
+    assert {row.customer_id: row.orders for row in rows} == {"bob": 3, "cid": 1, "dee": 1, "eve": 1}

@@ -15,16 +15,16 @@ _TEMPLATE = Path(__file__).parent / "template"
 _HIDDEN = "dot-"
 """How the name of a file begins that is hidden in the project, because a wheel leaves hidden files out."""
 MEANINGS = {
-    ".dagster/dagster.yaml": "the runs that write one table take turns",
-    ".env": "where Dagster keeps its runs; that Spark is a server",
+    ".dagster/dagster.yaml": "one run at a time writes a table",
+    ".env": "where Dagster keeps its runs",
     ".github/workflows/check.yml": "the checks of each push",
     "data/orders.csv": "the source",
     "pyproject.toml": "what the project needs",
-    "src/{name}/definitions.py": "completes the definitions of all of defs/",
+    "src/{name}/definitions.py": "completes what defs/ holds",
     "src/{name}/defs/gold/orders_by_customer_id.sql": "a table in SQL",
-    "src/{name}/defs/lakehouse/defs.yaml": "root, Spark, sensor, nightly checks",
-    "src/{name}/defs/orders.py": "a table in Python: the rows of the source",
-    "tests/test_tables.py": "the tables equal a recompute after each edit",
+    "src/{name}/defs/lakehouse/defs.yaml": "root, Spark, sensor, checks",
+    "src/{name}/defs/orders.py": "a table in Python",
+    "tests/test_tables.py": "tables equal a recompute",
 }
 """What the files are for that a reader opens first."""
 

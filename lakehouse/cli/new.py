@@ -50,15 +50,12 @@ def package_name(folder: str) -> str:
         UsageError: It is no name of a package, or an installed package has it.
     """
     name = re.sub(r"[-. ]", "_", folder)
+    would = f"The package of the project would be called {name!r}"
     if not name.isidentifier() or iskeyword(name):
-        raise UsageError(
-            f"The package of the project would be called {name!r}. Name the folder as Python names modules."
-        )
+        raise UsageError(f"{would}. Name the folder as Python names modules.")
     spec = find_spec(name)
     if spec is not None and spec.origin is not None:
-        raise UsageError(
-            f"The package of the project would be called {name}, as that of {spec.origin}. Name another folder."
-        )
+        raise UsageError(f"{would}, as that of {spec.origin}. Name another folder.")
     return name
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -152,8 +153,9 @@ def location(lake: Lake) -> Iterator[tuple[list[Any], dict[str, Any]]]:
         "d/cities.sql": CITIES,
     }
     with lakehouse_of(files) as definitions:
-        manager = DeltaIOManager(spark=lake, root=str(lake.root))
-        yield [*(definitions.assets or ()), *(definitions.asset_checks or ())], {"spark": lake, "io_manager": manager}
+        spark = SimpleNamespace(spark_session=lake.spark)
+        resources = {"spark": spark, "io_manager": DeltaIOManager(spark=spark, root=str(lake.root))}
+        yield [*(definitions.assets or ()), *(definitions.asset_checks or ())], resources
 
 
 def run(location: tuple[list[Any], dict[str, Any]], *keys: str, config: Any = None) -> dict[str, bool]:

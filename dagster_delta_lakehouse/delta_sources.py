@@ -62,7 +62,7 @@ class DeltaSources(dg.Component, dg.Resolvable, dg.Model):
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
-        return dg.ComponentTypeSpec(tags=["delta"], produces=["asset"])
+        return dg.ComponentTypeSpec(tags=["delta"])
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         root = None if self.root is None else address_of(self.root, context.project_root)

@@ -94,7 +94,7 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
-        return dg.ComponentTypeSpec(tags=["delta", "spark"], produces=["resource", "sensor", "schedule"])
+        return dg.ComponentTypeSpec(tags=["delta", "spark"])
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         from lakehouse import DeltaIOManager

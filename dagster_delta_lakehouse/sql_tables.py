@@ -43,7 +43,7 @@ class SqlTables(dg.Component, dg.Resolvable, dg.Model):
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
-        return dg.ComponentTypeSpec(tags=["delta", "spark", "sql"], produces=["asset"])
+        return dg.ComponentTypeSpec(tags=["delta", "spark", "sql"])
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         from lakehouse import views_from

@@ -35,7 +35,7 @@ class YamlTable(dg.Component, dg.Resolvable, dg.Model):
 
     @classmethod
     def get_spec(cls) -> dg.ComponentTypeSpec:
-        return dg.ComponentTypeSpec(tags=["delta", "spark"], produces=["asset"])
+        return dg.ComponentTypeSpec(tags=["delta", "spark"])
 
     def definitions(
         self, function: Callable[..., Any], table: TableAttributes, ins: Mapping[str, dg.AssetIn] | None = None

@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test slow wheel spark40 spark41 races crash crash-jvm s3 cluster browser warm check lock clean \
+.PHONY: help install demo dev shell stop test slow wheel spark40 spark41 races crash crash-jvm s3 cluster browser warm site check lock clean \
         bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
@@ -115,11 +115,14 @@ check: $(STAMP)  ## Lint, formatting and types
 	@.venv/bin/ruff format --check
 	@.venv/bin/pyright
 
-bench: $(STAMP)  ## Measure small steps beside what one would write instead, into docs/benchmarks.md (10 idle minutes)
+site: .venv/site/installed  ## Build the documentation as a site into site/: search, public names, no broken link (10 seconds)
+	@.venv/site/bin/python -m website
+
+bench: $(STAMP)  ## Measure small steps beside what one would write instead, into docs/benchmarks (10 idle minutes)
 	@$(PY) -m benchmarks
 
 bench-more: $(STAMP)  ## The server, many steps, growth, scattered changes, Delta's merge matrix, layouts, a graph, type 2
-	@$(PY) -m benchmarks served many_steps growth scattered matrix layout graph scd history extracts archive key_types
+	@$(PY) -m benchmarks served many_steps growth scattered matrix layout graph scd history extracts archive key_types views
 
 bench-large: $(STAMP)  ## Growth to 100 million rows, the matrix on ten, the graph up to SF 3 (20 GB of disk, an hour)
 	@$(PY) -m benchmarks --large
@@ -140,10 +143,12 @@ lock: $(STAMP)  ## Bring requirements.lock in line with pyproject.toml (UPGRADE=
 	@for spark in $(SPARK40) $(SPARK41); do \
 	  echo "pyspark==$$spark" | .venv/bin/uv pip compile - --no-deps --universal --generate-hashes --no-emit-index-url \
 	    --no-header --no-annotate -q -o requirements-spark$$(echo $$spark | cut -d . -f 1,2 | tr -d .).lock || exit 1; done
+	@.venv/bin/uv pip compile --group site --universal --generate-hashes --no-emit-index-url --no-header -q \
+	  $(if $(UPGRADE),--upgrade) -o requirements-site.lock
 
 clean:  ## Remove .venv, the tables below lake/, Dagster's history, caches (the benchmarks' tables stay)
 	@if [ -f $(STAMP) ]; then $(PY) -m lakehouse spark stop; fi
-	@rm -rf .venv lake .ruff_cache .pytest_cache .hypothesis spark-warehouse
+	@rm -rf .venv lake build/website site .ruff_cache .pytest_cache .hypothesis spark-warehouse
 	@git clean -fdXq .dagster
 
 # The lock is complete and hashed, so no resolver is needed (--no-deps), and the two packages that PyPI has as
@@ -170,6 +175,13 @@ $(STAMP): requirements.lock lakehouse/server/jars.py
 	@$(PY) -m venv --clear $(@D)
 	@awk '/^[a-z]/ {rest = !/^pyspark==/} rest' requirements.lock > $(@D)/rest.txt
 	$(call fill,$(@D),-r $(@D)/rest.txt -r $<)
+	@touch $@
+
+.venv/site/installed: requirements-site.lock | $(STAMP)
+	@echo "Installing the packages of $< into $(@D) ..."
+	@$(PY) -m venv --clear $(@D)
+	@.venv/bin/uv pip install -q --python $(@D)/bin/python --no-deps --require-hashes -r $< || \
+	  $(@D)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@
 
 # $(1) is an environment, $(2) the locks of its packages.

@@ -114,7 +114,7 @@ def plane_hours(flights: Changes) -> Aggregate:
 )
 def busiest_hours(flights: Changes, weather: Changes) -> View:
     """The hour of each day in which most departures are scheduled at an airport, and its weather."""
-    query = """
+    return View("""
         WITH hours AS (
             SELECT origin, day, hour, count(*) AS flights, count_if(dep_delay >= 15) AS late
             FROM flights
@@ -124,8 +124,7 @@ def busiest_hours(flights: Changes, weather: Changes) -> View:
         )
         SELECT r.origin, r.day, r.hour, r.flights, r.late, w.temp, w.wind_speed, w.precip, w.visib
         FROM ranked r LEFT JOIN weather w ON w.origin = r.origin AND w.hour = r.hour
-        WHERE r.place = 1"""
-    return View(query, touch=("origin", "day"))  # the origin alone would do, but all days have flights of it
+        WHERE r.place = 1""")
 
 
 @dg.asset(

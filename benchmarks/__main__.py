@@ -1,4 +1,4 @@
-"""`python -m benchmarks [name ...]`: each prints its table, and docs/benchmarks.md is written anew."""
+"""`python -m benchmarks [name ...]`: each suite prints its table, and writes its page below docs/benchmarks."""
 
 import argparse
 import tempfile
@@ -8,7 +8,7 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.harness import data, report
+from benchmarks.harness import data, pages, report
 from benchmarks.harness.lab import Lab
 from benchmarks.harness.report import Result
 
@@ -27,6 +27,7 @@ MORE = (
     "archive",
     "cliffs",
     "key_types",
+    "views",
 )
 LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts")
 APART = ("contention", "cold", "live", "stores")
@@ -59,10 +60,10 @@ def main() -> None:
                 "took": seconds,
             }
             result = replace(result, machine=about)
-            print(f"\n{result.to_markdown()}\n{report.goals(result)}\n", flush=True)
+            print(f"\n{result.to_markdown()}\n", flush=True)
             if given.scale == 1 and not given.quick:
                 report.keep(result)
-                report.write_document((*SUITE, *MORE, "contention", "stores"))
+                pages.write_pages()
 
 
 if __name__ == "__main__":

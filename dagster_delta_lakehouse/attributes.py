@@ -20,6 +20,7 @@ class PolicyAttributes(dg.Resolvable, dg.Model):
     statement: Literal["auto", "merge"] | None = None
     ignore_config: list[str] | None = None
     show_rows: int | None = None
+    max_changed: float | None = None
 
     @property
     def value(self) -> "Policy":

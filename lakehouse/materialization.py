@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.commit.commit import commit
+from lakehouse.commit.failed_plan import as_explained
 from lakehouse.commit.outcome import Committed, NothingToDo, Outcome
-from lakehouse.commit.rivals import as_explained
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
@@ -33,9 +33,10 @@ from lakehouse.read.read_plan import Archive, InputFacts, ReadFeed, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.read.run import Run, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.listeners import Notice, PhaseEnded
+from lakehouse.spark.listeners import Message, Notice, PhaseEnded, tell
 from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
 from lakehouse.spark.types import partition_types
+from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.write import Write, complete, plan
 
 
@@ -259,6 +260,8 @@ class Materialization:
             return plan(self.spark(), run, write, run.head)
 
     def _complete(self, write: Write) -> tuple[Run, Write]:
+        for sentence in doubts_of(write):
+            tell(Message(f"The table of {self.run.name} may come to differ from a recompute: {sentence}"))
         with as_explained(self.run):
             run, write = complete(self.spark, self.run, write)
         if run.extract is not None or run.view is not None:  # the asset's page shows it

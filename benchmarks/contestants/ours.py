@@ -95,12 +95,16 @@ class Lake:
         compare: str | None = None,
     ) -> Materialization:
         name, kinds = asset.__name__, get_annotations(asset, eval_str=True)
+        kind = write_kind(name, kinds["return"])
         described = Asset(
             name=name,
             table=table,
             ref=self._ref(target or name),
-            past=write_kind(name, kinds["return"]).past,
-            read_options={source: Read() for source, kind in kinds.items() if kind is Changes},
+            past=kind.past,
+            counts_touched_keys=kind.counts_touched_keys,
+            policy=table.policy,
+            read_options={source: Read() for source, read in kinds.items() if read is Changes},
+            inputs={source: source for source in kinds if source != "return"},
         )
         request = UserRequest(compare=compare)
         return begin(lambda: self.spark, described, uuid4().hex, slice=slice_, request=request, feeds=self.feeds)

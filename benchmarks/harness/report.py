@@ -1,4 +1,4 @@
-"""Results: printed, kept as data, and written into docs/benchmarks.md."""
+"""Results: printed, and kept as data."""
 
 import json
 import os
@@ -16,7 +16,6 @@ PROJECT = Path(__file__).parents[2]
 RESULTS = PROJECT / "benchmarks" / "results"
 MEASURED = ("lakehouse", "resources", "benchmarks", ":!benchmarks/results", "requirements.lock")
 """What figures depend on; a result that was measured with changes in it says so."""
-DOCUMENT = PROJECT / "docs" / "benchmarks.md"
 COLUMNS = ("", "wall s", "CPU s", "jobs", "tasks", "rows read", "MB read", "MB written", "MB shuffled", "files + / -")
 
 
@@ -61,8 +60,10 @@ class Result:
     machine: dict[str, str] = field(default_factory=dict)
 
     def to_markdown(self) -> str:
-        """Its section of the document, where the goals of all of them stand together."""
+        """Its section of the page of its suite."""
         parts = [f"## {self.title}\n\n{self.note}\n\n{table(self.columns, self.rows)}"]
+        if self.goals:
+            parts.append(goals(self))
         told = "; ".join(f"{key} {value}" for key, value in self.machine.items())
         name, large = self.name.removesuffix("_large"), " --large" * self.name.endswith("_large")
         parts.append(f"`python -m benchmarks {name}{large}`: {told}.")
@@ -142,15 +143,3 @@ def kept() -> list[Result]:
         read = json.loads(path.read_text())
         found.append(Result(**read | {"goals": [Goal(**goal) for goal in read["goals"]]}))
     return found
-
-
-def write_document(order: Sequence[str]) -> None:
-    """docs/benchmarks.md from everything that has been measured so far."""
-    results = sorted(kept(), key=lambda r: order.index(r.name) if r.name in order else len(order))
-    aims = [(r.title, g.what, g.measured, said(g)) for r in results for g in r.goals]
-    parts = [
-        (PROJECT / "benchmarks" / "how_to_read.md").read_text().rstrip(),
-        "## Goals\n\n" + table(("", "goal", "measured", "reached"), aims),
-        *(result.to_markdown().rstrip() for result in results),
-    ]
-    DOCUMENT.write_text("\n\n".join(parts) + "\n")

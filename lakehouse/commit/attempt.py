@@ -6,7 +6,8 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from lakehouse.commit.execute import execute
-from lakehouse.commit.rivals import Conflict, ConflictKind, LostAttempt, changed_by, classify, explain_error
+from lakehouse.commit.failed_plan import explain_error
+from lakehouse.commit.rivals import Conflict, ConflictKind, LostAttempt, changed_by, classify
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.commit_info import COMPACTING, Commit
 from lakehouse.delta.log import Head, Log, version_of

@@ -21,9 +21,10 @@ from lakehouse.commit.rivals import (
     changed_by,
     describe,
     is_disputed,
+    rivals_before,
     sentence,
 )
-from lakehouse.commit.superseded import refuse_unsafe, rivals_before, superseded_by
+from lakehouse.commit.superseded import refuse_unsafe, superseded_by
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.log import Head, total

@@ -1,33 +1,19 @@
-"""An attempt that did not commit: its conflict, the rivals to which it lost, and whether they changed its rows."""
+"""Rivals: the conflict of an attempt that did not commit, what rivals changed, and who came just before a commit."""
 
 import re
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from lakehouse.commit.superseded import commits_of_other_application_ids, has_read_further
+from lakehouse.cursor.mark import Mark
+from lakehouse.cursor.since_base import BaseReverted, judge_base
 from lakehouse.delta.commit_info import Commit
-from lakehouse.delta.table import Isolation
-from lakehouse.difference.broken_promises import broken_promise
-from lakehouse.errors import LakehouseError, LateGapError, ReadError, SessionError, SetupError, TableError, WriteError
+from lakehouse.delta.log import Log
+from lakehouse.errors import StaleInputsError
 from lakehouse.read.run import Run
-from lakehouse.spark.diagnosis import (
-    Evidence,
-    Meaning,
-    causes,
-    diagnose,
-    first_line,
-    is_of_the_asset,
-    missing_module,
-    refusal,
-    said_by,
-    why_temporary,
-    why_unreadable,
-    without_jvm_trace,
-)
+from lakehouse.spark.diagnosis import Evidence, Meaning, causes, said_by
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.writes.write import Write
@@ -203,47 +189,23 @@ def advice(run: Run, attempt: LostAttempt) -> str:
     )
 
 
-@contextmanager
-def as_explained(run: Run) -> Generator[None]:
-    """What Spark says of a plan, as an error of this library: through Spark Connect a plan is analyzed late."""
-    try:
-        yield
-    except LakehouseError:
-        raise
-    except Exception as error:
-        raise explain_error(run, error) from error
+def rivals_before(log: Log, run: Run, mark: Mark, own: Commit) -> tuple[Commit, ...]:
+    """The rivals just before our commit because of whose rows the write may have to be compared once more.
 
+    A commit whose position the next run would not believe is refused, and so is one with older inputs than the rival.
 
-def explain_error(run: Run, error: Exception) -> LakehouseError:
-    """An error of Spark as an error of this library: a broken promise, unreadable changes, or a failed plan."""
-    broken = broken_promise(run.name, error)
-    if broken is not None:
-        without_jvm_trace(error)
-        return broken
-    meanings = diagnose(error)
-    if Meaning.SESSION_ENDED in meanings:
-        return SessionError.session_ended(run.name, first_line(error))
-    if Meaning.OTHER_JARS in meanings and refusal(error) is None:
-        return SetupError.other_jars(run.name, first_line(error))
-    reason = why_unreadable(error)
-    if reason is not None and any(changes.are_of_the_feed for changes in run.changes):
-        return LateGapError(run.name, reason)
-    if reason is not None and Meaning.FILE_GONE in meanings:
-        return ReadError.missing_file(run.name, first_line(error))
-    module = missing_module(error)
-    if module is not None:
-        return WriteError.module_missing(run.name, module)
-    level = run.table.isolation
-    if level is Isolation.WRITE_SERIALIZABLE and Meaning.ISOLATION_REFUSED in meanings:
-        return TableError.isolation_level(run.name, level.value)  # only Delta knows: on Databricks the definition works
-    why = why_temporary(error)
-    if why is not None and (Meaning.VERSION_EXPIRED in meanings or not is_of_the_asset(error)):
-        return WriteError.compute(run.name, first_line(error), why)
-    refused = refusal(error)
-    if refused is not None:
-        without_jvm_trace(error)
-        return TableError.delta_refused(run.name, run.ref.identifier, refused.condition, refused.sentence)
-    if is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error)):
-        without_jvm_trace(error)
-        return WriteError.plan(run.name, first_line(error))
-    return WriteError.unexplained_failure(run.name, first_line(error))
+    Raises:
+        StaleInputsError (OVERTAKEN): The rival is a run of the same asset.
+        StaleInputsError (ROLLED_BACK): The table was restored or emptied, so our position does not hold.
+    """
+    # Mostly nothing lies between. The log is not read then, so it cannot fail a step that has written.
+    between = log.commits(own.version - 1, mark.base + 1) if mark.base + 1 < own.version else ()
+    base = judge_base(between, own, mark)
+    others = tuple(commits_of_other_application_ids(base.rivals, run))
+    is_lost = isinstance(base, BaseReverted) and bool(run.changes)
+    for other in others:
+        if is_lost or has_read_further(other, run):
+            raise StaleInputsError.overtaken(run.name, other.mark.run, other.version, written=own.version)
+    if is_lost:
+        raise StaleInputsError.rolled_back(run.name, own.version)
+    return base.rivals if mark.compared else ()

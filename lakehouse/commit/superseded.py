@@ -10,7 +10,7 @@ from typing import TypeAlias, assert_never
 from lakehouse.cursor.cursor import Cursor, Fresh, Known
 from lakehouse.cursor.find import find_cursor, newest_covering, newest_of_runs
 from lakehouse.cursor.mark import Mark
-from lakehouse.cursor.walk import BaseReverted, judge_base, readable_mark, standing
+from lakehouse.cursor.walk import readable_mark, standing
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.table import UNSAFE_PROPERTIES
@@ -256,7 +256,7 @@ def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
     if head is None:
         return None
     since = run.began_at if done is None else done
-    for other in _of_other_application_ids(log.commits(head.version, since + 1), run):
+    for other in commits_of_other_application_ids(log.commits(head.version, since + 1), run):
         behind_own = done is not None and not run.compares_everything and bool(run.changes)
         covered = other.mark.covers(run.partitions) and covers(other, run)
         if covered or behind_own or has_read_further(other, run):
@@ -264,29 +264,7 @@ def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
     return None
 
 
-def rivals_before(log: Log, run: Run, mark: Mark, own: Commit) -> tuple[Commit, ...]:
-    """The rivals just before our commit because of whose rows the write may have to be compared once more.
-
-    A commit whose position the next run would not believe is refused, and so is one with older inputs than the rival.
-
-    Raises:
-        StaleInputsError (OVERTAKEN): The rival is a run of the same asset.
-        StaleInputsError (ROLLED_BACK): The table was restored or emptied, so our position does not hold.
-    """
-    # Mostly nothing lies between. The log is not read then, so it cannot fail a step that has written.
-    between = log.commits(own.version - 1, mark.base + 1) if mark.base + 1 < own.version else ()
-    base = judge_base(between, own, mark)
-    others = tuple(_of_other_application_ids(base.rivals, run))
-    is_lost = isinstance(base, BaseReverted) and bool(run.changes)
-    for other in others:
-        if is_lost or has_read_further(other, run):
-            raise StaleInputsError.overtaken(run.name, other.mark.run, other.version, written=own.version)
-    if is_lost:
-        raise StaleInputsError.rolled_back(run.name, own.version)
-    return base.rivals if mark.compared else ()
-
-
-def _of_other_application_ids(commits: Iterable[Commit], run: Run) -> Iterator[Known]:
+def commits_of_other_application_ids(commits: Iterable[Commit], run: Run) -> Iterator[Known]:
     """Commits of other runs, in another generation or set of partitions, that wrote partitions of this run."""
     for commit in standing(commits):
         mark = readable_mark(commit, run.name)

@@ -7,19 +7,8 @@ from typing import Self
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.generation import FIRST_GENERATION, Beginning, Generation
 from lakehouse.cursor.mark import Mark, application_id
-from lakehouse.cursor.walk import (
-    BaseHolds,
-    BaseReverted,
-    Past,
-    StaleBase,
-    hides,
-    judge_base,
-    mark_of,
-    readable_mark,
-    reads_before,
-    standing,
-    standing_by_generation,
-)
+from lakehouse.cursor.since_base import BaseHolds, BaseReverted, StaleBase, judge_base, reads_before
+from lakehouse.cursor.walk import Past, hides, mark_of, readable_mark, standing, standing_by_generation
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import UnreadableLogError

@@ -12,13 +12,13 @@ from pyspark.sql.types import StructType
 
 from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe
-from lakehouse.cursor.walk import may_concern
+from lakehouse.cursor.since_base import may_concern
 from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.text import quote
 from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
 from lakehouse.read.content import TIMESTAMP, VERSION, Everything, Feed, Nothing, SourceRead
-from lakehouse.read.run import Run
+from lakehouse.read.run import Run, ViewReport
 from lakehouse.spark.diagnosis import first_line
 from lakehouse.spark.table_version import SparkLog, TableVersion
 from lakehouse.spark.types import as_struct
@@ -52,6 +52,7 @@ class KnownFacts:
 
 
 _DATA_VERSION = "dagster/data_version"
+_LINEAGE = "dagster/column_lineage"
 LOCATIONS = "lakehouse/locations"
 """Metadata of a materialization: where each table is that is written or read by a catalog name."""
 
@@ -75,7 +76,7 @@ def report(
     if run.extract is not None:
         metadata["extract"] = str(run.extract)
     if run.view is not None:
-        metadata["computed"] = run.view
+        metadata |= {"computed": run.view.computed} | _sentences(run.view)
     behind = sum(changes.behind for changes in run.changes)
     if behind:
         metadata["behind"] = behind
@@ -89,6 +90,7 @@ def report(
     metadata |= facts.fetch("the size of the table", lambda: _extent(log(), head), {})
     metadata |= facts.fetch("the changed rows", lambda: _sample(run, outcome, head, spark), {})
     metadata |= facts.fetch("the columns of the table", lambda: _columns(run, log(), head, spark), {})
+    metadata |= facts.fetch("of which columns its columns are made", lambda: _lineage(execution, run, outcome), {})
     metadata |= facts.fetch("where the catalog has the table", lambda: _locations(run, spark), {})
     data_version = facts.fetch("the data version", lambda: _data_version(execution, run, log(), head), None)
     if data_version is not None:
@@ -134,11 +136,38 @@ def data_version_of(log: Log, version: int, run: Run) -> int | None:
 
 def _told_before(execution: dg.AssetExecutionContext, run: Run) -> str | None:
     """The data version of the last materialization; in a partitioned asset, of one of the run's partitions."""
+    last = _last_materialization(execution, run)
+    return None if last is None or last.tags is None else last.tags.get(_DATA_VERSION)
+
+
+def _last_materialization(execution: dg.AssetExecutionContext, run: Run) -> dg.AssetMaterialization | None:
+    """The last materialization; in a partitioned asset, that of one of the run's partitions."""
     of = dg.AssetRecordsFilter(asset_key=execution.asset_key, asset_partitions=list(run.partitions) or None)
-    for record in execution.instance.fetch_materializations(of, limit=1).records:
-        if record.asset_materialization is not None and record.asset_materialization.tags is not None:
-            return record.asset_materialization.tags.get(_DATA_VERSION)
-    return None
+    records = execution.instance.fetch_materializations(of, limit=1).records
+    return next((record.asset_materialization for record in records), None)
+
+
+def _lineage(execution: dg.AssetExecutionContext, run: Run, outcome: Outcome | NothingToDo) -> dict[str, Any]:
+    """Of which columns of its sources each column of a view takes its value.
+
+    Dagster shows the lineage of the last materialization alone, so a step that did not look at the query repeats it.
+    """
+    if run.view is not None:
+        return {_LINEAGE: column_lineage(run.view)} if run.view.lineage else {}
+    is_repeated = isinstance(outcome, NothingToDo) and run.asset.counts_touched_keys
+    last = _last_materialization(execution, run) if is_repeated else None
+    lineage = None if last is None else last.metadata.get(_LINEAGE)
+    return {} if lineage is None else {_LINEAGE: lineage}
+
+
+def column_lineage(view: ViewReport) -> dg.TableColumnLineage:
+    """The lineage of a view's columns as Dagster shows it."""
+    return dg.TableColumnLineage(
+        {
+            name: [dg.TableColumnDep(dg.AssetKey(source.split("/")), column) for source, column in columns]
+            for name, columns in view.lineage.items()
+        }
+    )
 
 
 def column_schema(schema: StructType) -> dg.TableSchema:
@@ -149,6 +178,12 @@ def column_schema(schema: StructType) -> dg.TableSchema:
             for column in schema.fields
         ]
     )
+
+
+def _sentences(view: ViewReport) -> dict[str, Any]:
+    """How a view follows its tables, in the words of `explain`."""
+    listed = "\n".join(f"- {sentence}" for sentence in view.followed)
+    return {"followed": dg.MetadataValue.md(listed)} if listed else {}
 
 
 def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict[str, Any], str]:

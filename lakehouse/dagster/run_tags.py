@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Literal, get_args
+from typing import Literal
 
 import dagster as dg
 
@@ -145,25 +145,30 @@ def _go_on_from(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] |
 
 
 def _allowances(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
-    """What the run's tag lets through of an asset that takes extracts.
+    """What the run's tag lets through of an asset.
 
     Raises:
-        WriteError: The tag names something else, or an asset that takes no extracts.
+        WriteError: The tag names something else, or something that the asset does not hold back.
     """
     wanted = tags.get(ALLOW + asset.name)
     if wanted is None:
         return frozenset()
-    if asset.incremental or asset.past not in (PastRows.DELIVERED, PastRows.KEPT):
+    takes_extracts = not asset.incremental and asset.past in (PastRows.DELIVERED, PastRows.KEPT)
+    of_extracts: tuple[Allowed, ...] = ("max_deleted", "version") if takes_extracts else ()
+    of_changes: tuple[Allowed, ...] = () if asset.policy.max_changed is None else ("max_changed",)
+    held_back = (*of_extracts, *of_changes)
+    if not held_back:
         raise WriteError(
-            f"The run tag {ALLOW}{asset.name} is about an asset that takes no extracts.",
+            f"The run tag {ALLOW}{asset.name} is about an asset that takes no extracts, and whose policy has no "
+            f"max_changed.",
             "Nothing was written. Remove the tag.",
         )
     words = _items_of(wanted)
-    allowed = frozenset[Allowed](word for word in get_args(Allowed) if word in words)
+    allowed = frozenset[Allowed](word for word in held_back if word in words)
     if len(allowed) < len(set(words)):
         raise WriteError(
             f"The run tag {ALLOW}{asset.name}={wanted} names something that cannot be allowed.",
-            f"Nothing was written. It names one or several of: {', '.join(get_args(Allowed))}.",
+            f"Nothing was written. It names one or several of: {', '.join(held_back)}.",
         )
     return allowed
 

@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.growth import Entry, growths
 from lakehouse.delta.limits import limits
 from lakehouse.delta.location import Location, Storage
@@ -83,6 +84,13 @@ class FileLog:
             return None
         selection: Any = pc.list_flatten(vectors.column("selection_vector"))
         return written - (len(selection) - int(pc.sum(selection).as_py() or 0))
+
+    def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:
+        try:
+            delta = self._at(version)
+            return None if delta is None else FileRanges.of(pa.table(delta.get_add_actions(flatten=True)), columns)
+        except (DeltaError, OSError, UnreadableLogError):  # of a table with other features it lists no file
+            return None
 
     def file_schema(self, version: int) -> FileSchema | None:
         try:

@@ -37,9 +37,12 @@ class Policy:
             compare everything. None by default.
         show_rows: At most so many of the rows that a step changed are shown with its materialization, with pre-images
             and post-images. 0 by default: Dagster's event log keeps for ever what it was given, personal data too.
+        max_changed: The largest share of the rows of the table, or of the run's partitions, that one step may insert,
+            update and delete together, from 0 to 1. A step that would change more fails, and writes nothing, unless a
+            run tag lets it pass. A table that is empty or new is filled whatever the share. Any share by default.
 
     Raises:
-        ValueError: Another word than these, or a negative number of rows.
+        ValueError: Another word than these, a negative number of rows, or no share.
         TypeError: Names of fields that are no texts.
     """
 
@@ -50,12 +53,15 @@ class Policy:
     statement: StatementChoice | None = None
     ignore_config: Names | None = None
     show_rows: int | None = None
+    max_changed: float | None = None
 
     def __post_init__(self) -> None:
         if self.ignore_config is not None:
             object.__setattr__(self, "ignore_config", as_names("ignore_config", self.ignore_config))
         if self.show_rows is not None and self.show_rows < 0:
             raise ValueError(f"show_rows is a number of rows from 0, not {self.show_rows}.")
+        if self.max_changed is not None and not 0 <= self.max_changed <= 1:
+            raise ValueError(f"max_changed is a share of rows from 0 to 1, not {self.max_changed}.")
         for name, words in _WORDS.items():
             given = getattr(self, name)
             if given is not None and given not in words:

@@ -126,7 +126,7 @@ def statement_by_key(
         least = Insert(rows.limit(0), "new columns: no row differs", compared=True)
     counts = counts_of(changed)
     judge(counts)
-    return written(
+    return choose_statement(
         run,
         changed,
         counts,
@@ -138,7 +138,7 @@ def statement_by_key(
     )
 
 
-def written(
+def choose_statement(
     run: Run,
     changed: Local | DataFrame,
     counts: Rows,

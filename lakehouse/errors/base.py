@@ -18,7 +18,7 @@ RESTATE_FROM = "lakehouse/restate_from/"
 
 
 ALLOW = "lakehouse/allow/"
-"""Run tag, with the asset key after it: what this run lets through, "max_deleted" or "version"."""
+"""Run tag, with the asset key after it: what this run lets through: "max_deleted", "version", "max_changed"."""
 
 
 class LakehouseError(Exception):

@@ -43,6 +43,20 @@ class WriteError(LakehouseError):
         )
 
     @classmethod
+    @with_code("TOO_MANY_CHANGES")
+    def too_many_changes(
+        cls, asset: str, changed: str, of: int, max_changed: float, version: int, partitions: Sequence[str]
+    ) -> Self:
+        """A step that would change a larger share of its table than its policy allows."""
+        part = f" of {', '.join(partitions[:3])}{' and others' if len(partitions) > 3 else ''}" if partitions else ""
+        return cls(
+            f"This step would change more of '{asset}' than max_changed={max_changed} allows: {changed}, and at "
+            f"version {version} the table holds {of:,} row{'' if of == 1 else 's'}{part}.",
+            f"Nothing was written. If the changes are right, materialize once with the run tag "
+            f"{ALLOW}{asset}=max_changed.",
+        )
+
+    @classmethod
     @with_code("TRUNCATES_MISSING")
     def truncates_missing(cls, asset: str, columns: Sequence[str], condition: str) -> Self:
         """`scd.type1` with truncates, of touched rows that hold only the truncates of touched keys."""

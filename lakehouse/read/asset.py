@@ -102,8 +102,9 @@ class Asset:
         return self.code.why_other(mark.code)
 
 
-Allowed: TypeAlias = Literal["max_deleted", "version"]
-"""What a run tag lets through: more deletions than `max_deleted`; an extract of which nobody can tell its order."""
+Allowed: TypeAlias = Literal["max_deleted", "version", "max_changed"]
+"""What a run tag lets through: of an extract more deletions than `max_deleted`, or an extract of which nobody can tell
+its order; of any table more changes than `max_changed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,7 +123,8 @@ class NeedOfAllRows(Enum):
     BEGINNING = "no row is there to go on from: a first read, or an empty table"
     NO_SOURCE = "no source is followed"
     READ = "the changes of a source cannot be read, or were made under another definition"
-    PLAN = "keys alone do not tell which rows differ"
+    PLAN = "keys alone do not tell which rows differ, or all of a source is read to find them or their rows"
+    SOME_KEYS = "NULL or a constant is among the keys, and their rows need all of a source"
     COST = "most of the rows are touched"
 
 
@@ -143,6 +144,8 @@ def answer_by_policy(need: NeedOfAllRows, refresh: Refresh) -> PolicyAnswer:
             return PolicyAnswer.COMPUTED
         case NeedOfAllRows.READ | NeedOfAllRows.PLAN:
             return _OF_NO_CHOICE[refresh]
+        case NeedOfAllRows.SOME_KEYS:
+            return _OF_SOME_KEYS[refresh]
         case NeedOfAllRows.COST:
             return _OF_COST[refresh]
 
@@ -151,6 +154,12 @@ _OF_NO_CHOICE: Mapping[Refresh, PolicyAnswer] = {
     "auto": PolicyAnswer.COMPUTED,
     "incremental": PolicyAnswer.WARNED,
     "strict": PolicyAnswer.REFUSED,
+    "full": PolicyAnswer.COMPUTED,
+}
+_OF_SOME_KEYS: Mapping[Refresh, PolicyAnswer] = {
+    "auto": PolicyAnswer.COMPUTED,
+    "incremental": PolicyAnswer.WARNED,
+    "strict": PolicyAnswer.WARNED,
     "full": PolicyAnswer.COMPUTED,
 }
 _OF_COST: Mapping[Refresh, PolicyAnswer] = {

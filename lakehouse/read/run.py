@@ -22,6 +22,22 @@ from lakehouse.spark.types import partition_types
 
 
 @dataclass(frozen=True, slots=True)
+class ViewReport:
+    """What a `View` says of itself in a run.
+
+    Args:
+        computed: What was computed, and why, as a clause.
+        followed: How its tables are followed, as sentences.
+        lineage: The columns of sources, each after the source's name, of which each column of the result takes its
+            value.
+    """
+
+    computed: str
+    followed: tuple[str, ...] = ()
+    lineage: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict[str, tuple[tuple[str, str], ...]])
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One materialization of one asset, up to its commit.
 
@@ -45,7 +61,7 @@ class Run:
         sizes: How much each input holds, as far as a run reads all of it; None if that is unknown.
         columns: The digest of the columns of its result, of a `Merge`; None of another write.
         sums: The digest of the sums of an `Aggregate`; None of another write.
-        view: How the rows of a `View` were found, and why, as a clause; None of another write.
+        view: What a `View` says of itself; None of another write.
         archives_source: Whether an `Append` adds the whole log of its one source.
     """
 
@@ -67,7 +83,7 @@ class Run:
     sizes: tuple[Size | None, ...] = ()
     columns: str | None = None
     sums: str | None = None
-    view: str | None = None
+    view: ViewReport | None = None
     archives_source: bool = False
 
     def with_table(self, table: Table) -> "Run":

@@ -1,4 +1,4 @@
-"""One Spark Connect server for each root: the first process that needs it starts it (docs/operations.md)."""
+"""One Spark Connect server for each root, which the first process starts (docs/reference/environments.md)."""
 
 import hashlib
 import json

@@ -1,74 +1,187 @@
-"""What a view does with changes, in words: how they reach the touch columns, and what is read for the rows."""
+"""How a view follows its tables, in words: how changes reach the touch columns, and what is read for the rows."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from re import compile as pattern
+from typing import TypeAlias
 
+from lakehouse.delta.file_ranges import FileShare
 from lakehouse.views.algebra import Query
-from lakehouse.views.plan import KeyFacts, RowsPlan, SourceRows, TouchedPlan
-from lakehouse.views.rows_plan import rows_plan
+from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, Step, TouchedPlan
+from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
 from lakehouse.views.touched_plan import touched_plan
 
+Shares: TypeAlias = Mapping[tuple[str, str], FileShare]
+"""Of how many files a run reads how many, by the table and by what its rows are sought by."""
 
-def explain_query(
-    query: Query, touch: tuple[str, ...], followed: Collection[str], small: Collection[str] = ()
-) -> tuple[str, ...]:
-    """What a run would do with changes of each table, as sentences.
+_PLAIN = pattern(r"`([A-Za-z_]\w*)`")
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """What is read of a table.
+
+    Args:
+        table: The table.
+        by: The columns or expressions by which rows are sought; None if all rows are read.
+        why_whole: Why all rows are read; None if rows are sought by keys.
+        share: How many of its files can hold the keys; None if that is not known.
+    """
+
+    table: str
+    by: str | None
+    why_whole: str | None = None
+    share: FileShare | None = None
+
+    def __str__(self) -> str:
+        if self.by is None:
+            return f"all of {self.table} ({self.why_whole})"
+        return f"{self.table} by {self.by}" + ("" if self.share is None else f" ({self.share})")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePath:
+    """How the changes of a table reach the touch columns.
+
+    Args:
+        table: The table.
+        reads: What is read on the way; nothing if the changes have the keys themselves.
+        reaches: Whether a change can reach the result.
+    """
+
+    table: str
+    reads: tuple[TableRead, ...]
+    reaches: bool = True
+
+    def __str__(self) -> str:
+        if not self.reaches:
+            return f"Changes of {self.table} reach no row."
+        if not self.reads:
+            return f"Changes of {self.table} have the keys."
+        return f"Changes of {self.table} reach the keys over {', then '.join(map(str, self.reads))}."
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """How a view follows its tables.
+
+    Args:
+        touch: The columns by which changes are followed; none if the result is one row.
+        paths: How the changes of each table reach them.
+        rows: What is read for the rows of touched keys.
+        for_some_keys: What is read for them beside that if NULL or a constant is among the keys.
+        values_before: What is computed as it was before too, as sentences.
+        notes: What of the text means nothing for a table, as sentences.
+    """
+
+    touch: tuple[str, ...]
+    paths: tuple[ChangePath, ...]
+    rows: tuple[TableRead, ...] = ()
+    for_some_keys: tuple[TableRead, ...] = ()
+    values_before: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All that in words, a sentence for each."""
+        if self.touch:
+            lines = [f"Changes are followed by the keys ({', '.join(self.touch)}).", *map(str, self.paths)]
+        else:
+            tables = " or ".join(path.table for path in self.paths if path.reaches)
+            lines = [f"The result is one row, which is computed of all rows if a row of {tables} moved."]
+        if self.rows:
+            lines.append(f"The rows of the keys are computed of {', '.join(map(str, self.rows))}.")
+        if self.for_some_keys:
+            needed = ", ".join(map(str, self.for_some_keys))
+            lines.append(f"If NULL or a constant of the query is among the keys, they also need {needed}.")
+        lines += [f"Old values are computed too: {sentence}." for sentence in self.values_before]
+        return (*lines, *self.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlans:
+    """What a run has carried out.
+
+    Args:
+        rows: How it computed the rows of the keys.
+        shares: How many of the files that it asked for keys can hold them.
+    """
+
+    rows: RowsPlan
+    shares: Shares
+
+
+def follow(
+    query: Query,
+    touch: tuple[str, ...],
+    followed: Collection[str],
+    small: Collection[str] = (),
+    run: RunPlans | None = None,
+) -> Following:
+    """How a query follows its tables.
 
     Args:
         query: The query.
         touch: The columns of its result by which changes are followed.
         followed: The tables whose changes are followed.
         small: The tables that are read whole instead of by keys.
+        run: What a run has carried out; None if its keys are not known.
 
     Raises:
         ViewError: Changes cannot be followed.
     """
-    by = f"keys ({', '.join(touch)})" if touch else "one row, which is computed of all rows if a row moved"
+    shares: Shares = {} if run is None else run.shares
     plans = {table: touched_plan(query, touch, (table,), small) for table in followed}
-    lines = [f"The table is kept by {by}."]
-    lines += [_reach(table, plan) for table, plan in plans.items()]
-    every = touched_plan(query, touch, followed, small)
-    if every.touched is not None and touch:
-        facts = KeyFacts(every.touched, frozenset(), lambda _column, _constant: True)
-        lines += _reads(rows_plan(query, every, facts, small), small)
-    lines += [
-        f"A change of {table} needs all of {whole}: {reason}."
+    paths = tuple(
+        ChangePath(table, _reads(_places(plan.steps), plan.read_whole, small, shares), plan.touched is not None)
         for table, plan in plans.items()
-        for whole, reason in plan.read_whole
-    ]
-    lines += [f"Old values are computed too: {sentence}." for sentence in every.values_before]
-    return (*lines, *query.notes)
-
-
-def _reach(table: str, plan: TouchedPlan) -> str:
-    """How the changes of a table reach the touch columns."""
-    if plan.touched is None:
-        return f"A change of {table} reaches no row."
-    steps = [f"{step.why}{_read_by(step.sql)}" for step in plan.steps]
-    return f"A change of {table}: {'; then '.join(steps)}."
-
-
-def _read_by(sql: tuple[object, ...]) -> str:
-    """Which tables a step reads by which columns, in parentheses; nothing if it reads changes and keys alone."""
-    places = [place for place in sql if isinstance(place, SourceRows) and place.any_of]
-    read = dict.fromkeys(f"{place.table} by {_columns(place)}" for place in places)
-    return f" ({', '.join(read)})" if read else ""
-
-
-def _reads(plan: RowsPlan, small: Collection[str]) -> list[str]:
-    """What is read for the rows of touched keys."""
-    steps = [f"For that, {step.why}{_read_by(step.sql)}." for step in plan.steps]
-    places = [place for place in plan.text if isinstance(place, SourceRows)]
-    by_keys = dict.fromkeys(f"{place.table} by {_columns(place)}" for place in places if place.any_of)
-    whole = dict.fromkeys(
-        f"{place.table} whole{', because it is small' if place.table in small else ''}"
-        for place in places
-        if not place.any_of
     )
-    return [f"Rows of touched keys read {', '.join([*by_keys, *whole])}.", *steps]
+    every = touched_plan(query, touch, followed, small)
+    if every.touched is None or not touch:
+        return Following(touch, paths, values_before=every.values_before, notes=query.notes)
+    rows = rows_of_any_keys(query, every, small) if run is None else run.rows
+    return Following(
+        touch,
+        paths,
+        _reads(_places((), rows), rows.read_whole, small, shares),
+        _for_some_keys(query, every, rows, small),
+        every.values_before,
+        query.notes,
+    )
 
 
-def _columns(place: SourceRows) -> str:
-    """The expressions by which rows are restricted; alternatives are parted by "or"."""
+def _for_some_keys(query: Query, plan: TouchedPlan, rows: RowsPlan, small: Collection[str]) -> tuple[TableRead, ...]:
+    """The tables that are read whole only if NULL or a constant is among the keys."""
+    facts = KeyFacts(plan.touched or "", frozenset(), lambda _column, _constant: True)
+    whole = rows_plan(query, plan, facts, small).read_whole
+    in_any_case = dict(rows.read_whole)
+    return tuple(TableRead(table, None, why) for table, why in whole if table not in in_any_case)
+
+
+def _places(steps: Iterable[Step], rows: RowsPlan | None = None) -> list[SourceRows]:
+    """The places of tables as they are now, in the order in which they are read."""
+    parts = [part for step in steps for part in step.sql] + ([] if rows is None else [*rows.text])
+    return [part for part in parts if isinstance(part, SourceRows) and part.image is Image.NOW]
+
+
+def _reads(
+    places: Iterable[SourceRows], read_whole: Iterable[tuple[str, str]], small: Collection[str], shares: Shares
+) -> tuple[TableRead, ...]:
+    """What is read at some places, each table once for what its rows are sought by."""
+    why_whole = dict(read_whole)
+    reads = dict[TableRead, None]()
+    for place in places:
+        if place.any_of:
+            by = sought_by(place)
+            reads[TableRead(place.table, by, None, shares.get((place.table, by)))] = None
+        else:
+            why = "it is small" if place.table in small else why_whole.get(place.table, "no key limits it")
+            reads[TableRead(place.table, None, why)] = None
+    return tuple(reads)
+
+
+def sought_by(place: SourceRows) -> str:
+    """The expressions by which rows are sought; alternatives are separated by "or"."""
     alternatives = dict.fromkeys(
         " and ".join(dict.fromkeys(_plain(text) for each in alternative for text, _ in each.pairs))
         for alternative in place.any_of
@@ -77,5 +190,5 @@ def _columns(place: SourceRows) -> str:
 
 
 def _plain(text: str) -> str:
-    """A column without the quotes of SQL."""
-    return text[1:-1] if text.startswith("`") and text.endswith("`") and "`" not in text[1:-1] else text
+    """An expression without the quotes of plain names."""
+    return _PLAIN.sub(r"\1", text)

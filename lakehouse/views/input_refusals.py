@@ -122,7 +122,7 @@ def _refuse_parameters(text: ViewText, parsed: Parsed) -> None:
 def refuse_computed_columns(text: ViewText, columns: Collection[str], asset: str) -> None:
     """Refuses a view of partitions whose partition column is computed: its rows are found by that column.
 
-    A column of `SELECT *` may be there or not, which only the run can know.
+    What a column of `SELECT *` or of a subquery is, only the run can know.
 
     Raises:
         ViewError: The text gives a partition column as something else than a column of a table.
@@ -133,13 +133,17 @@ def refuse_computed_columns(text: ViewText, columns: Collection[str], asset: str
         for at, output in enumerate(select.expressions):
             name = declared[at] if at < len(declared) else output.alias_or_name
             if name.lower() in wanted and not _is_plain(output):
-                error = ViewError(
-                    "VIEW_PARTITION_COLUMN",
-                    f"The partition column {name} is computed, and the rows of a partition are found by a column",
-                    None,
-                    "Select a column of a table as it is, or give the computed column in an asset upstream.",
-                )
-                raise with_place(error, text.origin, asset)
+                raise with_place(computed_column(name), text.origin, asset)
+
+
+def computed_column(name: str) -> ViewError:
+    """The refusal of a partition column that is computed."""
+    return ViewError(
+        "VIEW_PARTITION_COLUMN",
+        f"The partition column {name} is computed, and the rows of a partition are found by a column",
+        None,
+        "Select a column of a table as it is, or give the computed column in an asset upstream.",
+    )
 
 
 def _selects(query: object) -> Iterator[exp.Select]:

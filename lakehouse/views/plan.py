@@ -1,6 +1,6 @@
 """The plan of a view as values: SQL with places for relations, and the steps whose rows are keys for what follows."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -117,8 +117,7 @@ class TouchedPlan:
 
     def why_read_whole(self, followed: Collection[str]) -> str | None:
         """Which followed tables the steps read whole, and why, as a clause; None if they read none."""
-        whole = [f"all of {table} is read, because {why}" for table, why in self.read_whole if table in followed]
-        return " and ".join(whole) or None
+        return clause_of_whole(self.read_whole, followed, "to find the keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,23 @@ class RowsPlan:
     Args:
         steps: The queries that the restrictions need beside the touched keys, in order.
         text: The text, with a place for each table.
+        read_whole: The tables that are read whole for that, each with the reason.
     """
 
     steps: tuple[Step, ...]
     text: Sql
+    read_whole: tuple[tuple[str, str], ...] = ()
+
+    def why_read_whole(self, followed: Collection[str]) -> str | None:
+        """Which followed tables are read whole, and why, as a clause; None if none is."""
+        return clause_of_whole(self.read_whole, followed, "for the rows of the keys")
+
+
+def clause_of_whole(read_whole: Iterable[tuple[str, str]], followed: Collection[str], purpose: str) -> str | None:
+    """Which followed tables are read whole, and why, as a clause; None if none is."""
+    tables = dict[str, list[str]]()
+    for table, why in read_whole:
+        if table in followed:
+            tables.setdefault(why, []).append(table)
+    clauses = (f"all of {', '.join(of)} is read {purpose}, because {why}" for why, of in tables.items())
+    return " and ".join(clauses) or None

@@ -27,7 +27,35 @@ def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection
     restrictions = Restrictions(planning, (Image.NOW,), keys, null_free)
     limit = KeyLimit(keys.step, tuple((column(name), name) for name in dict.fromkeys(names)))
     restrictions.limit(query.root, (limit,) if names else ())
-    return RowsPlan(tuple(planning.steps), _restricted_text(query, restrictions))
+    restrictions.say_read_whole(query.root)
+    sql = _restricted_text(query, restrictions)
+    return RowsPlan(tuple(planning.steps), sql, planning.whole_reads(sql))
+
+
+def why_whole(
+    query: Query, plan: TouchedPlan, followed: Collection[str], small: Collection[str] = (), *, has_key: bool
+) -> str | None:
+    """Why keys alone do not do, whatever the keys are, as a clause; None if they do, or if no change reaches a row.
+
+    What only NULL or a constant among the keys would need does not count.
+
+    Args:
+        query: The query.
+        plan: The plan that gives the keys.
+        followed: The tables whose changes are followed.
+        small: The tables that are read whole instead of by keys.
+        has_key: Whether the table of the result has a key.
+    """
+    why = plan.why_whole(followed, has_key=has_key)
+    if why is not None or plan.touched is None:
+        return why
+    return rows_of_any_keys(query, plan, small).why_read_whole(followed)
+
+
+def rows_of_any_keys(query: Query, plan: TouchedPlan, small: Collection[str] = ()) -> RowsPlan:
+    """How the rows of keys are computed if none of these is NULL or a constant of the text: with the fewest reads."""
+    facts = KeyFacts(plan.touched or "", frozenset(plan.touch), lambda _column, _constant: False)
+    return rows_plan(query, plan, facts, small)
 
 
 def _restricted_text(query: Query, restrictions: Restrictions) -> Sql:

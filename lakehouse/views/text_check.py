@@ -7,6 +7,7 @@ from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Output, Query
 from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.query import read
+from lakehouse.views.rows_plan import why_whole
 from lakehouse.views.touch import Touch, choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
 from lakehouse.views.view_text import ViewText, with_place
@@ -49,12 +50,13 @@ def check_text(
     """
     try:
         query = _with_declared_names(text, read(text.text, schemas, tuple(text.args)))
-        touch = Touch(text.touch, 0) if text.touch else choose_touch(query, ())
+        touch = Touch(text.touch, 0) if text.touch else choose_touch(query, (), (), keys)
         plan = touched_plan(query, touch.columns, tuple(schemas))
+        why = why_whole(query, plan, schemas, has_key=True)
     except ViewError as error:
         raise with_place(error, text.origin) from error.__cause__
     columns = tuple(output.name for output in query.outputs)
-    return CheckedView(columns, table_key(query, keys), touch, plan, query.notes, plan.why_whole(schemas, has_key=True))
+    return CheckedView(columns, table_key(query, keys), touch, plan, query.notes, why)
 
 
 def _with_declared_names(text: ViewText, query: Query) -> Query:

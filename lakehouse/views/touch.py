@@ -33,10 +33,10 @@ from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.steps.planning import is_one_row
 from lakehouse.views.touched_plan import touched_plan
 
-READ_WHOLE, WITHOUT_KEY, VALUES_BEFORE, BY_EXPRESSION = 10, 8, 5, 3
-"""What a plan costs beside its steps: for each table read whole; for columns of which none is in the declared key,
+READ_WHOLE, WITHOUT_KEY, VALUES_BEFORE, BY_EXPRESSION, PART_OF_KEY = 10, 8, 5, 3, 2
+"""What a plan costs beside one for each step: for each table read whole; for columns of which none is in the key,
 because many rows may have each of their values; for each value before; for each filter by no column, which leaves out
-no file."""
+no file; for a part of the key that does not determine the rest, because several rows may have each of its values."""
 MOST_CANDIDATES = 40
 """So many columns are planned by; each takes some milliseconds."""
 
@@ -56,13 +56,19 @@ class Touch:
     alternatives: tuple[tuple[tuple[str, ...], int], ...] = ()
 
 
-def choose_touch(query: Query, declared: tuple[str, ...], small: Collection[str] = ()) -> Touch:
-    """The columns of the result by which changes are followed most cheaply; of equal ones the first.
+def choose_touch(
+    query: Query,
+    key: tuple[str, ...],
+    small: Collection[str] = (),
+    keys: Mapping[str, tuple[str, ...]] | None = None,
+) -> Touch:
+    """The columns of the result by which changes are followed most cheaply; of equal ones the key, then the first.
 
     Args:
         query: The query.
-        declared: The table's key, if it is declared.
+        key: The key of the table; empty if it has none.
         small: The tables that are read whole instead of by keys.
+        keys: The keys of the tables of the query, where they have one.
 
     Raises:
         ViewError: Changes cannot be followed by any columns.
@@ -74,14 +80,13 @@ def choose_touch(query: Query, declared: tuple[str, ...], small: Collection[str]
     if () in candidates:
         return Touch((), 0)
     of_result = {output.name.lower(): output.name for output in query.outputs}
-    if declared and all(name.lower() in of_result for name in declared):
-        candidates.insert(0, tuple(of_result[name.lower()] for name in declared))
+    if key and all(name.lower() in of_result for name in key):
+        candidates.insert(0, tuple(of_result[name.lower()] for name in key))
     costs: dict[tuple[str, ...], int] = {}
     refusal: ViewError | None = None
-    key = fold(declared)
     for each in tuple(dict.fromkeys(candidates))[:MOST_CANDIDATES]:
         try:
-            costs[each] = _cost_of(query, each, small) + (WITHOUT_KEY if key and not key & fold(each) else 0)
+            costs[each] = _cost_of(query, each, small) + _cost_of_coarseness(query, each, key, keys or {})
         except ViewError as error:
             refusal = refusal or error
     if not costs:
@@ -101,6 +106,49 @@ def _cost_of(query: Query, touch: tuple[str, ...], small: Collection[str]) -> in
     by_expression = sum(any(map(_is_no_column, part.any_of)) for part in places)
     cost = READ_WHOLE * whole + VALUES_BEFORE * len(plan.values_before) + BY_EXPRESSION * by_expression
     return cost + len(plan.steps) + len(rows.steps)
+
+
+def _cost_of_coarseness(
+    query: Query, touch: tuple[str, ...], key: tuple[str, ...], keys: Mapping[str, tuple[str, ...]]
+) -> int:
+    """What it costs that several rows of the table may have one value of the touch columns."""
+    if not key or fold(key) <= fold(touch):
+        return 0
+    if not fold(key) & fold(touch):
+        return WITHOUT_KEY
+    unique = {output.name.lower(): output.column for output in query.outputs}
+    rest = {unique[name] for name in fold(key) - fold(touch) if name in unique}
+    return 0 if rest <= determined_by(query, {unique[name] for name in fold(touch)}, keys) else PART_OF_KEY
+
+
+def determined_by(query: Query, columns: set[str], keys: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """The unique names of columns that have one value in all rows of the result in which some columns have theirs.
+
+    Args:
+        query: The query.
+        columns: These columns, by their unique names.
+        keys: The keys of its tables, where they have one.
+    """
+    scans, equal = list[Scan](), list[tuple[str, str]]()
+    for node in _rows_of(query.root):
+        match node:
+            case Scan():
+                scans.append(node)
+            case Join(where=where) | Filter(where=where):
+                equal += [pair for each in where if (pair := equal_columns(each, query.types)) is not None]
+            case _:
+                pass
+    determined = set(columns)
+    while True:
+        more = {b for pair in equal for a, b in (pair, pair[::-1]) if a in determined}
+        for scan in scans:
+            own = {column.lower(): name for name, column in scan.names.items()}
+            key = [own.get(column.lower()) for column in keys.get(scan.table, ())]
+            if key and determined.issuperset(key):
+                more |= scan.names.keys()
+        if more <= determined:
+            return determined
+        determined |= more
 
 
 def _parts(plan: TouchedPlan, rows: RowsPlan) -> Iterator[object]:
@@ -163,18 +211,34 @@ def table_key(query: Query, keys: Mapping[str, tuple[str, ...]]) -> tuple[str, .
     key = _key_of(query.root, keys, query.types)
     if key is None:
         return None
-    conditions = [each for node in _rows_of(query.root) if isinstance(node, Join) for each in node.where]
+    conditions = [each for node in _kept_of(query.root) if isinstance(node, Join) for each in node.where]
     classes = Classes(conditions, query.types)
     outputs = {output.column: output.name for output in reversed(query.outputs)}
     names = [classes.among(name, outputs) for name in key]
     return tuple(dict.fromkeys(outputs[one] for one in names if one is not None)) if None not in names else None
 
 
-def _rows_of(node: Node) -> Iterator[Node]:
+def _kept_of(node: Node) -> Iterator[Node]:
     """A node and those whose rows and columns it keeps."""
     yield node
     if isinstance(node, Extend | Filter | MarkJoin | Windows):
-        yield from _rows_of(node.node)
+        yield from _kept_of(node.node)
+
+
+def _rows_of(node: Node) -> Iterator[Node]:
+    """A node and those below it whose rows, each of them there, are behind every row of the node."""
+    yield node
+    match node:
+        case Extend(node=below) | Filter(node=below) | MarkJoin(node=below) | Windows(node=below):
+            yield from _rows_of(below)
+        case Aggregation(node=below) | Generate(node=below):
+            yield from _rows_of(below)
+        case Join(items=items):
+            for item in items:
+                if item.side is Side.INNER:
+                    yield from _rows_of(item.node)
+        case Scan() | FullJoin() | SetOperation():
+            pass
 
 
 def _key_of(node: Node, keys: Mapping[str, tuple[str, ...]], types: Mapping[str, str]) -> tuple[str, ...] | None:

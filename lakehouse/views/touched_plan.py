@@ -28,6 +28,7 @@ class Readings(Planning):
     def rows(self, node: Node, limits: tuple[KeyLimit, ...], *, before: bool) -> Relation:
         restrictions = Restrictions(self, EVER)
         restrictions.limit(node, limits)
+        restrictions.say_read_whole(node)
         return ExactRows(self, restrictions.any_of, before).of(node)
 
 
@@ -53,7 +54,7 @@ def touched_plan(
     if rows is not None:
         distinct = tuple(dict.fromkeys(keys))
         _, touched = planning.step(Relation(select(rows, distinct).sql, distinct), "the touched keys")
-    return TouchedPlan(tuple(planning.steps), touched, touch, tuple(planning.values_before), tuple(planning.read_whole))
+    return TouchedPlan(tuple(planning.steps), touched, touch, tuple(planning.values_before), planning.whole_reads())
 
 
 def touch_columns(query: Query, touch: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from logging import INFO, WARNING
 from typing import Any, Self, cast, final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +16,7 @@ from lakehouse.errors import DefinitionError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes, read_of
 from lakehouse.read.content import SourceRead
-from lakehouse.read.decide import STRICT_REMEDY
+from lakehouse.read.decide import STRICT_REMEDY, NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.run import Run
 from lakehouse.spark.listeners import Message, tell
 from lakehouse.writes.incremental_sums import Recompute, add
@@ -128,17 +129,7 @@ class Aggregate(Write):
         sums.check(run.name)
         if head is None or self.changes.is_initial:
             return plan_rows(spark, run, Overwrite(sums.rows), head)
-        match add(spark, run, sums, head):
-            case Recompute(reason=reason) if run.asset.policy.chosen_refresh == "strict":
-                raise WriteError(
-                    f"All sums of '{run.name}' would have to be recomputed: {reason}.",
-                    f"Nothing was written. {STRICT_REMEDY}",
-                )
-            case Recompute(reason=reason):
-                tell(Message(f"{run.name} recomputes all its sums: {reason}."))
-                return plan_rows(spark, run, Overwrite(sums.rows), head, recompute=True)
-            case statement:
-                return statement
+        return add_or_recompute(spark, run, sums, head, Overwrite(sums.rows))
 
     def _refuse_other_groups(self, run: Run, head: Head | None) -> None:
         """Refuses groups that are not the table's key, and partitions that are no groups."""
@@ -166,6 +157,27 @@ class Aggregate(Write):
 
     def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         return self.computation.rows, table
+
+
+def add_or_recompute(spark: SparkSession, run: Run, sums: Sums, head: Head, whole: Overwrite) -> Statement | Skip:
+    """The statement that adds the changes to the table's sums, or that compares all of them with the whole result.
+
+    Raises:
+        WriteError: All sums would be recomputed, and the policy forbids that.
+    """
+    match add(spark, run, sums, head):
+        case Recompute(reason=reason):
+            pass
+        case statement:
+            return statement
+    answer = answer_by_policy(NeedOfAllRows.READ, run.asset.policy.chosen_refresh)
+    if answer is PolicyAnswer.REFUSED:
+        raise WriteError(
+            f"All sums of '{run.name}' would have to be recomputed: {reason}.", f"Nothing was written. {STRICT_REMEDY}"
+        )
+    level = WARNING if answer is PolicyAnswer.WARNED else INFO
+    tell(Message(f"{run.name} recomputes all its sums: {reason}.", level))
+    return plan_rows(spark, run, whole, head, recompute=True)
 
 
 def _why_not_summed(asset: str, source: str) -> str:

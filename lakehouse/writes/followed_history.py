@@ -16,7 +16,7 @@ from lakehouse.cursor.cursor import Fresh, Known
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
-from lakehouse.difference.by_key import counts_of, is_one_task, written
+from lakehouse.difference.by_key import choose_statement, counts_of, is_one_task
 from lakehouse.difference.difference import difference, with_promises
 from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.errors import HistoryError, WriteError
@@ -187,7 +187,7 @@ def plan_followed_history(
         difference(with_promises(run.name, rows, None), existing, shape.row_key, one_task=few), few=few
     )
     same_columns = len(rows.columns) == len(target.columns)
-    return written(run, changed, counts_of(changed), target.schema, head, rest, same_columns=same_columns)
+    return choose_statement(run, changed, counts_of(changed), target.schema, head, rest, same_columns=same_columns)
 
 
 def _refuse_lost(run: Run, dropped: list[str]) -> None:

@@ -56,7 +56,7 @@ class History(Write):
         TypeError: Something else than changes or an extract.
         ValueError: One name for two things.
 
-    The rules of SCD type 2 in AUTO CDC: R19 to R21 (docs/how-to/slowly-changing-dimensions.md).
+    The rules of SCD type 2 in AUTO CDC: R19 to R21 (docs/reference/scd.md).
     """
 
     changes: Changes | Snapshot

@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from lakehouse.cursor.cursor import Known
-from lakehouse.cursor.walk import may_concern
+from lakehouse.cursor.since_base import may_concern
 from lakehouse.delta.commit_info import SCHEMA_CHANGES
 from lakehouse.delta.log import Head, Log, commits_between
 from lakehouse.delta.text import literal, quote
-from lakehouse.difference.by_key import counts_of, is_one_task, written
+from lakehouse.difference.by_key import choose_statement, counts_of, is_one_task
 from lakehouse.difference.difference import DELETE, INSERT, OPERATION, UPDATE
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
 from lakehouse.errors import LakehouseError
@@ -53,7 +53,7 @@ def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Sk
     Raises:
         WriteError (SCHEMA): The result does not fit the table.
     """
-    reason = _why_recomputed(run.ref.log(lambda: spark), head, run, sums)
+    reason = why_recomputed(run.ref.log(lambda: spark), head, run, sums)
     if reason is not None:
         return Recompute(reason)
     if not run.is_due():
@@ -75,7 +75,7 @@ def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Sk
         return Recompute(f"the changes cannot be added ({first_line(error)[:160]})")
 
 
-def _why_recomputed(log: Log, head: Head, run: Run, sums: Sums) -> str | None:
+def why_recomputed(log: Log, head: Head, run: Run, sums: Sums) -> str | None:
     """Why the table may not hold the sums at the position; None if the log shows that it does."""
     changes, cursor = sums.changes, run.cursor
     if not isinstance(cursor, Known) or cursor.mark.aggregate != sums.digest:
@@ -108,7 +108,7 @@ def _add(run: Run, sums: Sums, target: DataFrame, head: Head, rest: MarkOnly) ->
     changed = compute_once(_operations(beside, sums, target.schema), few=isinstance(summed, Local))
     if _holds(changed, OPERATION, value=_INEXACT):
         return Recompute("its counts or sums contradict the changes (a count below zero, for example)")
-    return written(run, changed, counts_of(changed), target.schema, head, rest)
+    return choose_statement(run, changed, counts_of(changed), target.schema, head, rest)
 
 
 def _holds(rows: Local | DataFrame, column: str, *, value: object) -> bool:

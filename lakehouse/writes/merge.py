@@ -22,8 +22,9 @@ from lakehouse.read.touched import Touched
 from lakehouse.scd.events import Events
 from lakehouse.spark.fitting import check_padding
 from lakehouse.spark.types import paths
+from lakehouse.views.on_spark.plan_lint import doubts
 from lakehouse.writes.stated import Stated, one_row_a_key, plan_rows, refuse_empty_keys, refuse_empty_texts
-from lakehouse.writes.write import Declaration, refuse_other, without_new_columns
+from lakehouse.writes.write import Declaration, Write, refuse_other, without_new_columns
 
 
 @final
@@ -119,6 +120,11 @@ class Merge(Stated):
 
     def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
         return feed if self.touched.is_everything else self.touched.restrict(feed)
+
+
+def doubts_of(write: Write) -> tuple[str, ...]:
+    """Why the rows that an asset returned may be others than those of a recompute, as sentences; only of a `Merge`."""
+    return doubts(write.rows, write.touched) if isinstance(write, Merge) else ()
 
 
 def refuse_uncompared(spark: SparkSession, run: Run, columns: Collection[str], stored: StructType) -> None:

@@ -62,7 +62,7 @@ class Snapshot(Stated):
         TypeError: Something else than rows of Spark, or a version of another type.
         ValueError: A share outside 0 to 1, another word for `on_older`, a scope without values or with a column twice.
 
-    AUTO CDC from snapshots: R28 to R30 (docs/how-to/slowly-changing-dimensions.md).
+    AUTO CDC from snapshots: R28 to R30 (docs/reference/scd.md).
     """
 
     rows: DataFrame

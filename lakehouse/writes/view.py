@@ -12,8 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.conflicts.operations import Operation
 from lakehouse.cursor.cursor import Known
-from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Head
+from lakehouse.delta.policy import Policy
+from lakehouse.delta.text import fold
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors.views import ViewError
 from lakehouse.read.asset import PastRows
@@ -24,14 +25,17 @@ from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.listeners import Message, tell
 from lakehouse.spark.session import interpreting
-from lakehouse.spark.table_version import TableVersion
 from lakehouse.views.view_text import Origin, ViewText, with_place
+from lakehouse.writes.aggregate import add_or_recompute
+from lakehouse.writes.incremental_sums import why_recomputed
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
+from lakehouse.writes.sums import Sums, why_not_of_the_row
 from lakehouse.writes.write import Declaration, Write, rest_of
 
 if TYPE_CHECKING:
-    from lakehouse.views.on_spark.computing import BoundText, Computed, Whole
+    from lakehouse.views.on_spark.bound_text import BoundText, Whole
+    from lakehouse.views.on_spark.computing import Computed
     from lakehouse.views.text_check import CheckedView
 
 _NOT_INCREMENTAL = "VIEW_NOT_INCREMENTAL"
@@ -103,20 +107,28 @@ class View(Write):
         return replace(text, args={**text.args, **(self.args or {})}, touch=touch)
 
     def check(
-        self, schemas: Mapping[str, Mapping[str, str]], keys: Mapping[str, tuple[str, ...]] | None = None
+        self,
+        schemas: Mapping[str, Mapping[str, str]],
+        keys: Mapping[str, tuple[str, ...]] | None = None,
+        policy: Policy = Policy(),
     ) -> "CheckedView":
-        """How the view would follow tables of these columns: for a test, without Spark.
+        """How the view would follow tables of these columns, none of which is small: for a test, without Spark.
 
         Args:
             schemas: For each table of the text, its columns, and their types as Spark's `simpleString()` has them.
             keys: The keys of tables, where they have one.
+            policy: That of its table, if the test is to fail where a run would be refused.
 
         Raises:
-            ViewError: A view cannot be kept of the text.
+            ViewError: A view cannot be kept of the text, or the policy forbids what its changes need.
         """
         from lakehouse.views.text_check import check_text
 
-        return check_text(self.text, schemas, keys or {})
+        checked = check_text(self.text, schemas, keys or {})
+        is_strict = answer_by_policy(NeedOfAllRows.PLAN, policy.chosen_refresh) is PolicyAnswer.REFUSED
+        if is_strict and checked.why_whole is not None:
+            raise refusal(self.text, f"Keys alone do not do, because {checked.why_whole}")
+        return checked
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
@@ -157,9 +169,11 @@ class View(Write):
             raise _refusal_of_a_part(run.name, partial)
         if _has_no_changes(run):
             return _with_former_columns(run), self
+        from lakehouse.views.on_spark.run_facts import bind, with_key
+
         with interpreting(spark(), run.inputs):
-            bound = self._bound(spark, run)
-            run = _with_key(run, bound, self.text)
+            bound = bind(spark, run, self.text)
+            run = with_key(run, bound)
             return self._complete(spark, run, bound, self._compute(spark, run, bound))
 
     def explain(self, spark: Callable[[], SparkSession], run: Run) -> tuple[str, ...]:
@@ -168,91 +182,100 @@ class View(Write):
         Raises:
             ViewError: Changes cannot be followed, or the text names other tables than the inputs.
         """
-        from lakehouse.views.explained import explain_query
+        from lakehouse.views.on_spark.run_facts import bind, sentences_of, with_key
 
-        bound = self._bound(spark, run)
-        key, refresh = _with_key(run, bound, self.text).table.key_columns, run.asset.policy.chosen_refresh
-        lines = explain_query(bound.query, bound.touch(key), tuple(bound.reads), bound.small)
+        bound = bind(spark, run, self.text)
+        run = with_key(run, bound)
+        key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
+        sums = _sums_of(bound, run)
+        if isinstance(sums, Sums) and (run.head is None or _kept_sums(spark, run, bound) is not None):
+            return _sentences_of_sums(sums)
+        lines = sentences_of(bound, key) if run.view is None else run.view.followed
         why = bound.why_never_by_keys(key)
         return lines if why is None else (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
 
-    def _bound(self, spark: Callable[[], SparkSession], run: Run) -> "BoundText":
-        """The text over the tables that the run has pinned."""
-        from lakehouse.views.input_refusals import refuse_other_inputs
-        from lakehouse.views.on_spark.computing import BoundText
-        from lakehouse.views.query import names_in
-
-        text = self.text
-        inputs = {name: read for name in run.asset.inputs if (read := run.read_of(name)) is not None}
-        refuse_other_inputs(text, inputs, run.name)
-        read = {table: inputs[text.input_of(table)] for table in names_in(text.text)}
-        tables = {table: at.rows() if isinstance(at, TableVersion) else at for table, at in read.items()}
-        small = [table for table in tables if _is_small(run, run.asset.inputs[text.input_of(table)])]
-        return BoundText.of(spark(), text, tables, run.name, small)
-
-    def _compute(self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Computed":
-        """What the table is to hold.
+    def _compute(self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Computed | Sums":
+        """What the table is to hold; the sums if what changes bring and take away is to be added to them.
 
         Raises:
             ViewError (VIEW_NOT_INCREMENTAL): All rows would be computed, and the policy forbids that.
         """
-        from lakehouse.views.on_spark.computing import Whole, compute
+        from lakehouse.views.on_spark.bound_text import Whole
+        from lakehouse.views.on_spark.computing import compute
 
         key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
-        computed = _why_whole(run) or compute(bound, key, refresh, lambda: _rows_of_table(spark, run))
+        computed = _why_whole(run) or bound.whole or _kept_sums(spark, run, bound)
+        computed = computed or compute(bound, key, refresh, lambda: _rows_of_table(spark, run))
         match computed:
             case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:
                 return Whole(NeedOfAllRows.BEGINNING, "its table is empty")
             case Whole(need=need, why=why) if answer_by_policy(need, refresh) is PolicyAnswer.REFUSED:
-                raise self._refusal(run, f"All rows would have to be computed, because {why}")
+                raise refusal(self.text, f"Keys alone do not do, because {why}", run.name)
             case Whole(need=NeedOfAllRows.BEGINNING) if refresh == "strict":
                 later = bound.why_never_by_keys(key)
-                if later is not None:
+                if later is not None and isinstance(_sums_of(bound, run), str):
                     tell(Message(f"{run.name} is refused as soon as changes reach it: {later}. {STRICT_REMEDY}"))
             case _:
                 pass
         return computed
 
-    def _refusal(self, run: Run, what: str) -> ViewError:
-        """The refusal of a run by its policy."""
-        cure = f"Nothing was written. {STRICT_REMEDY} Under refresh='incremental' a run does that by itself, and warns."
-        return with_place(ViewError(_NOT_INCREMENTAL, what, None, cure), self.text.origin, run.name)
-
     def _complete(
-        self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText", computed: "Computed"
+        self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText", computed: "Computed | Sums"
     ) -> tuple[Run, Write]:
         """The write of what is computed, completed."""
-        from lakehouse.views.on_spark.computing import OfKeys, Unmoved, Whole
+        from lakehouse.views.on_spark.bound_text import Whole
+        from lakehouse.views.on_spark.computing import OfKeys, Unmoved
+        from lakehouse.views.on_spark.run_facts import report_of, sentences_of
 
         key, refresh, answer = run.table.key_columns, run.asset.policy.chosen_refresh, PolicyAnswer.COMPUTED
         match computed:
             case Unmoved():
-                return replace(_with_former_columns(run), view="nothing, because no change reaches a row of it"), self
-            case OfKeys(rows=rows, touched=touched, read_whole=read_whole):
+                how = "nothing, because no change reaches a row of it"
+                report = report_of(run, bound, how, sentences_of(bound, key))
+                return replace(_with_former_columns(run), sums=None, view=report), self
+            case Sums(groups=groups):
+                how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
+                tell(Message(f"{run.name} computes {how}.", INFO))
+                report = report_of(run, bound, how, _sentences_of_sums(computed))
+                return replace(run, sums=computed.digest, view=report), self
+            case OfKeys(rows=rows, touched=touched, need=need, read_whole=read_whole):
                 write: Write = Merge(rows, touched)
                 how = f"the rows of touched keys ({', '.join(touched.columns)})"
-                if read_whole is not None:
-                    how, answer = f"{how}; {read_whole}", answer_by_policy(NeedOfAllRows.PLAN, refresh)
+                if need is not None:
+                    how, answer = f"{how}; {read_whole}", answer_by_policy(need, refresh)
             case Whole(need=need, why=why):
                 write = Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
                 how, answer = f"all rows, because {why}", answer_by_policy(need, refresh)
         tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
-        return write.complete(spark, replace(run, view=how))
+        sums = _sums_of(bound, run) if isinstance(computed, Whole) else None
+        if isinstance(sums, Sums):
+            report = report_of(run, bound, how, _sentences_of_sums(sums))
+            return write.complete(spark, replace(run, sums=sums.digest, view=report))
+        return write.complete(spark, replace(run, view=report_of(run, bound, how, sentences_of(bound, key, computed))))
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
-        """Nothing but a mark: a view that has rows to write has completed into another write."""
-        return Skip() if run.has_nothing_to_do(overwrites=self.follows_snapshot_inputs) else rest_of(run)
+        """Adds to the sums if the table is kept by sums; else nothing but a mark, because rows are another write's."""
+        if run.has_nothing_to_do(overwrites=self.follows_snapshot_inputs):
+            return Skip()
+        if head is None or not _adds(run):
+            return rest_of(run)
+        from lakehouse.views.on_spark.run_facts import bind
+
+        bound = bind(lambda: spark, run, self.text)
+        sums = _sums_of(bound, run)
+        assert isinstance(sums, Sums), "the run has completed with these sums"
+        return add_or_recompute(spark, run, sums, head, Overwrite(bound.rows))
 
     def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
-        """None of the rows, because none was computed."""
-        return feed.limit(0)
+        """All of the rows if sums are added to; else none, because none was computed."""
+        return feed if _adds(run) else feed.limit(0)
 
     def count_outside(self, run: Run) -> None:
         """Nothing: no row was computed."""
 
     def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         """The result of the query over all rows of its tables."""
-        from lakehouse.views.on_spark.computing import BoundText
+        from lakehouse.views.on_spark.bound_text import BoundText
         from lakehouse.views.query import names_in
 
         tables = {name: inputs[self.text.input_of(name)] for name in names_in(self.text.text)}
@@ -267,22 +290,74 @@ def _has_no_changes(run: Run) -> bool:
 
 
 def _with_former_columns(run: Run) -> Run:
-    """The run with the columns of the result that its table holds, for its mark."""
-    return replace(run, columns=run.cursor.mark.columns) if isinstance(run.cursor, Known) else run
-
-
-def _with_key(run: Run, bound: "BoundText", text: ViewText) -> Run:
-    """The run of a table with the key that follows from the text, unless the table declares one."""
-    if run.table.key_columns:
+    """The run with the columns of the result, and the sums, that its table holds, for its mark."""
+    if not isinstance(run.cursor, Known):
         return run
-    sources = {table: run.asset.inputs[text.input_of(table)] for table in bound.execution.tables}
-    key = bound.key({table: run.sources[source].key for table, source in sources.items() if source in run.sources})
-    return run.with_table(replace(run.table, key=key)) if key else run
+    mark = run.cursor.mark
+    return replace(run, columns=mark.columns, sums=mark.aggregate)
+
+
+def _adds(run: Run) -> bool:
+    """Whether a completed run adds what its changes bring and take away to the sums that its table holds."""
+    return run.sums is not None and not _has_no_changes(run)
+
+
+def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Sums | Whole | None":
+    """The sums, if the table has been kept by sums since all of its rows were computed; None if it has not.
+
+    A table that has not stays as it is, because its log does not say that each group holds the sums.
+    """
+    from lakehouse.views.on_spark.bound_text import Whole
+
+    if run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is None:
+        return None
+    sums = _sums_of(bound, run)
+    if isinstance(sums, str):
+        return None
+    why = why_recomputed(run.ref.log(spark), run.head, run, sums)
+    return sums if why is None else Whole(NeedOfAllRows.READ, why)
+
+
+def _sentences_of_sums(sums: Sums) -> tuple[str, ...]:
+    """How a table that is kept by sums follows its source."""
+    return (f"What changes of {sums.changes.name} bring and take away is added to the counts and sums.",)
+
+
+def _sums_of(bound: "BoundText", run: Run) -> Sums | str:
+    """The counts and sums that a view is, to which changes can be added; else why rows are computed, as a clause."""
+    from lakehouse.views.adding import as_sums
+    from lakehouse.views.on_spark.output_columns import refuse_null
+    from lakehouse.views.on_spark.parameters import with_values
+
+    if bound.text.touch:
+        return "`touch` names the columns by which changes are followed"
+    added = as_sums(bound.query)
+    if isinstance(added, str):
+        return added
+    source = bound.reads.get(added.source)
+    if source is None:
+        return f"the changes of {added.source} are not followed"
+    texts = (*added.by.values(), *added.sums.values(), *(() if added.where is None else (added.where,)))
+    if any(why_not_of_the_row(text) is not None for text in texts):
+        return "an expression is of more than one row, or calls a function that sums do not know"
+    declared = {output.name: name for output, name in zip(bound.query.outputs, bound.names, strict=True)}
+    heads = {column.name: column for column in bound.text.columns}
+    values = {name: with_values(sql, bound.text.args) for name, sql in {**added.by, **added.sums}.items()}
+    groups = {declared[name]: values[name] for name in added.by}
+    groups = {name: refuse_null(sql, heads[name]) if name in heads else sql for name, sql in groups.items()}
+    where = None if added.where is None else with_values(added.where, bound.text.args)
+    sums = Sums(source, groups, declared[added.count], {declared[name]: values[name] for name in added.sums}, where)
+    if fold(groups) != fold(run.table.key_columns) or not fold(run.table.partitioned_by(run.head)) <= fold(groups):
+        return "the key of its table is another than the columns of GROUP BY"
+    types = {field.name: field.dataType for field in sums.rows.schema.fields}
+    if any(types[field.name] != field.dataType for field in bound.rows.schema.fields):
+        return "a column is declared with another type than its sum has"
+    return sums
 
 
 def _why_whole(run: Run) -> "Whole | None":
     """Why the run computes all rows, if that is known before a key is sought; else None."""
-    from lakehouse.views.on_spark.computing import Whole
+    from lakehouse.views.on_spark.bound_text import Whole
 
     match run.together:
         case Reconcile(reason=reason, on_request=on_request):
@@ -301,10 +376,10 @@ def _rows_of_table(spark: Callable[[], SparkSession], run: Run) -> int | None:
     return run.ref.log(spark).live_rows(run.head.version)
 
 
-def _is_small(run: Run, source: str) -> bool:
-    """Whether a source has so few rows that it is cheaper to read it whole than to ask for keys first."""
-    size = run.sources[source].log.size() if source in run.sources else None
-    return size is not None and size.rows <= limits().whole_rows
+def refusal(text: ViewText, what: str, asset: str | None = None) -> ViewError:
+    """The refusal of a view by `refresh="strict"`."""
+    cure = f"Nothing was written. {STRICT_REMEDY} Under refresh='incremental' a run does that by itself, and warns."
+    return with_place(ViewError(_NOT_INCREMENTAL, what, None, cure), text.origin, asset)
 
 
 def _refusal_of_a_part(asset: str, source: str) -> ViewError:

@@ -12,6 +12,7 @@ from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Head
 from lakehouse.delta.table import Read, Table
 from lakehouse.delta.text import fold
+from lakehouse.difference.fuse import refuse_many_changes
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
 from lakehouse.errors import WriteError
 from lakehouse.read.asset import PastRows
@@ -131,9 +132,12 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
 
     Raises:
         WriteError (SCHEMA): The result does not fit the table.
+        WriteError (TOO_MANY_CHANGES): It changes a larger share of the table than its policy allows.
         DefinitionError (MISSING_KEY): A write by key to a table without a key.
     """
-    return write.plan(spark, run, head)
+    statement = write.plan(spark, run, head)
+    refuse_many_changes(spark, run, statement, head)
+    return statement
 
 
 def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple[Run, Write]:

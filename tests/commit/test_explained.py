@@ -9,7 +9,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from lakehouse.commit.rivals import ConflictKind, classify, explain_error
+from lakehouse.commit.failed_plan import explain_error
+from lakehouse.commit.rivals import ConflictKind, classify
 from lakehouse.dagster.failures import is_worth_another_try
 from lakehouse.server.jars import DIRECTORY
 from lakehouse.spark.diagnosis import TEMPORARY

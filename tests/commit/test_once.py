@@ -190,6 +190,7 @@ def test_a_damaged_mark_is_recognised_and_nothing_is_written(lake: Lake) -> None
     assert lake.rows("copy")[0] == (1, "a", 7)
 
 
+@pytest.mark.slow
 def test_the_position_follows_a_restore_of_the_target(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(log)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse.commit.superseded import rivals_before, superseded_by
+from lakehouse.commit.rivals import rivals_before
+from lakehouse.commit.superseded import superseded_by
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.commit.superseded import rivals_before
+from lakehouse.commit.rivals import rivals_before
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark
-from lakehouse.cursor.walk import Base, BaseHolds, BaseReverted, StaleBase, judge_base
+from lakehouse.cursor.since_base import Base, BaseHolds, BaseReverted, StaleBase, judge_base
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice

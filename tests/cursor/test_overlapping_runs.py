@@ -10,7 +10,8 @@ from random import Random
 
 import pytest
 
-from lakehouse.commit.superseded import rivals_before, superseded_by
+from lakehouse.commit.rivals import rivals_before
+from lakehouse.commit.superseded import superseded_by
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor
 from lakehouse.delta.log import NOTHING_READ, VersionRange

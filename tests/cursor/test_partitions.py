@@ -7,7 +7,7 @@ import pytest
 from lakehouse.cursor.cursor import Fresh, Known, Lost
 from lakehouse.cursor.find import cursor_of_each, newest_covering
 from lakehouse.cursor.generation import Generation
-from lakehouse.cursor.walk import may_concern
+from lakehouse.cursor.since_base import may_concern
 from tests.support.commits import History, cursor, known, read_to
 
 

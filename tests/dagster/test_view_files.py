@@ -116,6 +116,7 @@ def test_a_value_that_the_head_forbids_fails_the_run(
     assert not tables.exists("gold/cities")
 
 
+@pytest.mark.slow
 def test_another_query_is_compared_once_and_another_layout_of_the_text_is_not(
     tables: Lake, sql: Path, instance: dg.DagsterInstance
 ):

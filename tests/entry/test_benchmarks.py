@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import APART, LARGE, MORE, SUITE, suite
+from benchmarks.harness import pages
 
 PROJECT = Path(__file__).parents[2]
 
@@ -15,7 +16,15 @@ def test_each_suite_that_make_bench_names_is_a_file_that_takes_a_lab(name: str):
     assert [*inspect.signature(suite(name)).parameters] == ["lab"]
 
 
-def test_the_page_of_results_begins_with_the_text_that_a_suite_writes_above_them():
-    """An edit of the page alone would be lost with the next measurement."""
-    written = (PROJECT / "benchmarks/how_to_read.md").read_text().rstrip()
-    assert (PROJECT / "docs/benchmarks.md").read_text().startswith(f"{written}\n\n## Goals\n")
+def test_the_pages_of_the_suites_are_what_their_results_give(tmp_path: Path):
+    """An edit of a page alone would be lost with the next measurement."""
+    pages.write_pages(tmp_path)
+    written = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.md")}
+    docs = PROJECT / "docs"
+    kept = {path.relative_to(docs).as_posix(): path.read_text() for path in docs.glob("benchmarks/*.md")}
+    assert written == {"benchmarks.md": (docs / "benchmarks.md").read_text(), **kept}
+
+
+def test_each_suite_has_a_title_and_each_text_of_a_page_its_suite():
+    assert {*pages.TITLES} == {*SUITE, *MORE, *LARGE, *APART}
+    assert {path.stem for path in pages.WRITTEN.glob("pages/*.md")} < {*pages.TITLES}

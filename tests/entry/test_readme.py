@@ -4,7 +4,7 @@ import datetime as dt
 import re
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +24,11 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 SQL_FILE = re.compile(r"```sql\n-- (\S+\.sql)\n(.*?)```", re.DOTALL)
 """A block of SQL that names its file."""
 WITH_CODE = [page.relative_to(PROJECT).as_posix() for page in PAGES if BLOCK.search(page.read_text())]
-OPTIONS = {Table: "docs/reference/table.md", Policy: "docs/reference/table.md", Read: "docs/reference/read.md"}
+OPTIONS = {
+    Table: "docs/reference/table.md",
+    Policy: "docs/reference/table.md",
+    Read: "docs/reference/reading-and-writing.md",
+}
 
 
 def code(page: str, place: Path = PROJECT / "definitions.py") -> dict[str, Any]:
@@ -219,6 +223,34 @@ def test_the_recipes_for_assets_follow_their_sources(lake: Lake):
 
 
 @pytest.mark.slow
+def test_the_recipes_for_groups_of_either_side_and_for_a_python_function_follow_their_sources(lake: Lake):
+    lake.create("customers", [(1, "Bonn"), (2, "Lyon")], "customer_id int, city string")
+    orders = [(1, 1, "tea", "new", 7), (2, 1, "tea", "paid", 12345), (3, 2, "rum", "new", 1), (4, 9, "rum", "new", 2)]
+    lake.create("orders", orders, "order_id int, customer_id int, product string, status string, amount int")
+    recipes = code("docs/how-to/write-an-asset.md")
+    assets = [recipes["city_products"], recipes["order_labels"], dg.AssetSpec("orders"), dg.AssetSpec("customers")]
+    edits = [
+        [],
+        ["UPDATE {customers} SET city = 'Lyon' WHERE customer_id = 1"],
+        [
+            "DELETE FROM {orders} WHERE order_id = 3",
+            "UPDATE {orders} SET product = 'rum', status = 'lost' WHERE amount = 7",
+        ],
+        ["INSERT INTO {customers} VALUES (9, 'Rome')", "DELETE FROM {customers} WHERE customer_id = 1"],
+    ]
+    for statements in edits:
+        for statement in statements:
+            lake.sql(statement)
+        assert dg.materialize(assets, resources={"io_manager": manager_of(lake)}).success
+        rows, cities = lake.rows("orders"), dict(lake.rows("customers"))
+        counted = Counter((cities.get(customer), product) for _, customer, product, *_ in rows)
+        groups = [(*group, number) for group, number in counted.items()]
+        assert sorted(lake.rows("city_products"), key=repr) == sorted(groups, key=repr)
+        labels = [(order, f"{status.upper()}-{amount:05d}") for order, _, _, status, amount in rows]
+        assert lake.rows("order_labels") == sorted(labels)
+
+
+@pytest.mark.slow
 def test_the_job_of_the_page_on_upkeep_changes_no_row(lake: Lake):
     lake.create("silver/flights", [("a", "N1"), ("b", "N1"), ("d", None)], "flight_id string, tailnum string")
     lake.sql(f"DELETE FROM {lake.ref('silver/flights').identifier} WHERE flight_id = 'd'")
@@ -264,13 +296,13 @@ PRIVATE = re.compile(
     r"\b(rungs?|ladder|anew|slips?|slipped|twins?|look-ups?|in doubt|misleading|settled|loud)\b", re.IGNORECASE
 )
 """Words that were this project's own; the field has others (CONTEXT.md)."""
-OWN_WORDS = {"CONTEXT.md", "CHANGELOG.md", "docs/benchmarks.md"}
-"""The glossary names them, the changelog quotes them, and the titles of results are data."""
+OWN_WORDS = {"CONTEXT.md", "CHANGELOG.md"}
+"""The glossary names them, the changelog quotes them."""
 
 
 @pytest.mark.parametrize("page", [page.relative_to(PROJECT).as_posix() for page in PAGES if "/adr/" not in str(page)])
 def test_a_page_for_users_speaks_the_words_of_the_field(page: str):
-    if page not in OWN_WORDS:
+    if page not in OWN_WORDS and "/benchmarks/" not in page:  # the titles of results are data
         assert PRIVATE.findall((PROJECT / page).read_text()) == []
 
 
@@ -278,9 +310,18 @@ DECISIONS = sorted(PROJECT.glob("docs/adr/0*.md"))
 NUMBERED = {int(page.name[:4]) for page in DECISIONS}
 SOURCES = [
     path
-    for folder in ("lakehouse", "assets", "resources", "benchmarks", "tests")
+    for folder in ("lakehouse", "assets", "resources", "benchmarks", "website", "tests")
     for path in (PROJECT / folder).rglob("*.py")
 ]
+NAMED_PAGE = re.compile(r"\bdocs/[a-z-]+(?:/[a-z_-]+)*\.md\b")
+
+
+@pytest.mark.parametrize("folder", ["lakehouse", "assets", "resources", "benchmarks", "website", "tests"])
+def test_a_page_that_code_names_is_there(folder: str):
+    named = {page for path in (PROJECT / folder).rglob("*.py") for page in NAMED_PAGE.findall(path.read_text())}
+    assert {page for page in named if not (PROJECT / page).exists()} == set()
+
+
 NAMED_DECISION = re.compile(r"\bADRs?\s+(\d+(?:(?:,\s+|\s+and\s+)\d+)*)")
 
 
@@ -317,5 +358,5 @@ def test_a_decision_says_what_holds_it(page: Path):
 def test_the_index_links_every_page():
     index = (PROJECT / "docs/README.md").read_text()
     pages = {page.relative_to(PROJECT / "docs").as_posix() for page in PROJECT.glob("docs/**/*.md")}
-    expected = {page for page in pages if not page.startswith("adr/") and page != "README.md"}
+    expected = {page for page in pages if not page.startswith(("adr/", "benchmarks/")) and page != "README.md"}
     assert expected <= set(re.findall(r"\]\(([^)#]+)", index))

@@ -229,6 +229,7 @@ def test_a_commit_of_as_many_rows_and_bytes_as_the_one_that_was_read_is_another(
     assert lake.rows("copy") == lake.rows("src")
 
 
+@pytest.mark.slow
 def test_a_position_keeps_its_commit_while_the_source_stays(lake: Lake) -> None:
     def both(src: Changes, dim: Changes) -> Merge:
         touched = src.touched("k") | dim.touched("k")

@@ -73,6 +73,7 @@ def test_a_full_run_whose_result_is_the_same_commits_nothing(lake: Lake, model: 
     assert lake.commits("totals")[-1].rows.images == 2, "only the row that differs"
 
 
+@pytest.mark.slow
 def test_a_strict_table_is_compared_on_request_alone(lake: Lake, model: Model) -> None:
     table = Table(key="id", policy=Policy(refresh="strict"))
     lake.materialize(copy, table)

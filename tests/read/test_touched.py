@@ -46,6 +46,7 @@ def lowered(events: Changes) -> Merge:
     return Merge(rows, touched)
 
 
+@pytest.mark.slow
 def test_a_truncate_is_among_the_rows_of_a_frame_that_has_its_columns(lake: Lake):
     lake.create("events", [(1, 1, "U", 10)], EVENTS)
     lake.materialize(from_a_frame, Table(key="id"))

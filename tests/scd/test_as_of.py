@@ -43,6 +43,7 @@ def past(events: Changes) -> Merge:
     )
 
 
+@pytest.mark.slow
 def test_a_late_event_moves_the_facts_that_happened_in_its_interval(lake: Lake):
     lake.create("events", [(1, "A", "U", 1), (1, "C", "U", 20)], EVENTS)
     lake.create("sales", [(1, 1, 5), (2, 1, 15), (3, 1, 25)], "n int, id int, at int")

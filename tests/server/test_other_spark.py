@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pyspark
@@ -85,8 +86,10 @@ def test_delta_s_jars_for_another_spark_are_named_before_anything_is_read(other_
     assert re.match(rf"SetupError .*Delta's jars? .*for .*Spark.* is {HERE}\..*Give it {jar}\.$", said), said
 
 
-def test_such_jars_that_no_setting_names_are_told_too(other_jars: str, tmp_path: Path) -> None:
-    said = told(sys.executable, RUN, str(tmp_path / "lake"), SPARK_DIST_CLASSPATH=other_jars)
+def test_such_jars_that_no_setting_names_are_told_too(other_jars: str) -> None:
+    # The session of other tests may have the lock of the directory above every tmp_path.
+    with tempfile.TemporaryDirectory() as root:
+        said = told(sys.executable, RUN, root, SPARK_DIST_CLASSPATH=other_jars)
     assert re.search(
         r"Delta's jars on the class path are for another Spark|a jar on its class path needs what is not there", said
     ), said

@@ -46,6 +46,7 @@ def copy(src: DataFrame) -> DataFrame:
 KEYED = Table(key="id")
 
 
+@pytest.mark.slow
 def test_a_named_table_is_created_followed_and_left_alone(lake: Named) -> None:
     first = lake.materialize(kept, KEYED)
     assert isinstance(first, Committed)

@@ -177,6 +177,7 @@ def of_parts(src: Changes) -> Merge:
     return Merge(rows, touched)
 
 
+@pytest.mark.slow
 def test_nested_values_of_narrower_types_arrive_and_are_not_written_twice(lake: Lake) -> None:
     lake.create("src", [(1, 10), (2, 20)], "id int, v int")
     lake.materialize(of_parts, Table(key="id"))

@@ -34,6 +34,7 @@ def source(lake: Lake) -> None:
     lake.materialize(past, KEYED)
 
 
+@pytest.mark.slow
 def test_a_dropped_column_stays_and_is_null_in_rows_that_begin_from_then_on(lake: Lake) -> None:
     source(lake)
     lake.sql("ALTER TABLE {src} DROP COLUMN v")

@@ -143,6 +143,7 @@ def test_what_cannot_be_computed_anew_is_refused_with_a_way_on(lake: Lake) -> No
     assert held(lake, "tracked") == expected(lake, tracked)
 
 
+@pytest.mark.slow
 def test_a_person_who_was_erased_from_a_history_by_hand_does_not_come_back(lake: Lake) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
     lake.materialize(whole, KEYED)
@@ -209,6 +210,7 @@ def test_a_history_that_goes_on_from_now_takes_no_table_of_another_program(lake:
         lake.materialize(tracked, KEYED, go_on_from="now")
 
 
+@pytest.mark.slow
 def test_a_history_begins_with_the_rows_of_now_where_its_source_had_a_row_twice(lake: Lake) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 1)], SRC)
     lake.insert("src", [(2, "b", 2)])

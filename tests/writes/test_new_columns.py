@@ -29,6 +29,7 @@ def as_the_source(lake: Lake, name: str) -> bool:
     return lake.rows(name) == sorted((tuple(row) for row in source.collect()), key=repr)
 
 
+@pytest.mark.slow
 def test_two_partitions_get_a_column_each_by_a_comparison_of_its_own(lake: Lake) -> None:
     """The run of the second partition finds the column in the table, where the first partition has added it."""
     lake.create("src", ROWS, SRC)
@@ -123,6 +124,7 @@ def test_the_policy_holds_of_whole_results_as_well(lake: Lake, asset: object, po
     assert lake.rows("t") == sorted(map(tuple, rows.collect()), key=repr)
 
 
+@pytest.mark.slow
 def test_a_wider_type_is_refused_with_the_statements_that_widen_the_column(lake: Lake) -> None:
     def widened(src: Changes) -> Merge:
         touched = src.touched("id")

@@ -13,7 +13,7 @@ from lakehouse.commit.outcome import Outcome, Unchanged
 from lakehouse.cursor.cursor import Known
 from lakehouse.difference.statements import MarkOnly
 from lakehouse.read.changes import read_of
-from lakehouse.writes.incremental_sums import _why_recomputed
+from lakehouse.writes.incremental_sums import why_recomputed
 from tests.support.aggregated_source import BY_G, MEDDLED, ROWS, due, recomputes, rows, sums
 from tests.support.lake import Lake
 from tests.support.raises import raises_code
@@ -100,7 +100,7 @@ def test_what_does_not_fit_together_is_computed_anew_whatever_the_log_says(
     rows: Lake, monkeypatch: pytest.MonkeyPatch, recomputes: list[str], meddle: str, change: str
 ) -> None:
     # The log shows each of these statements. What the rows show by themselves is the second defence.
-    monkeypatch.setattr("lakehouse.writes.incremental_sums._why_recomputed", lambda *_: None)
+    monkeypatch.setattr("lakehouse.writes.incremental_sums.why_recomputed", lambda *_: None)
     rows.sql(meddle)
     rows.sql(change)
     rows.materialize(sums, BY_G)
@@ -114,11 +114,10 @@ def test_changes_are_added_to_the_position_that_the_last_commit_has_and_to_no_ot
     known, log = step.run.cursor, rows.ref("sums").log(lambda: rows.spark)
     head = log.head()
     assert isinstance(known, Known) and isinstance(write, Aggregate) and head is not None
-    assert _why_recomputed(log, head, step.run, write.computation) is None
+    assert why_recomputed(log, head, step.run, write.computation) is None
     read_on = replace(known.mark, reads={"src": replace(known.mark.reads["src"], version=1)})
     assert (
-        _why_recomputed(log, head, replace(step.run, cursor=replace(known, mark=read_on)), write.computation)
-        is not None
+        why_recomputed(log, head, replace(step.run, cursor=replace(known, mark=read_on)), write.computation) is not None
     )
 
 

@@ -67,6 +67,7 @@ def test_a_twin_that_read_less_does_not_make_the_other_add_twice(rows: Lake) -> 
     assert rows.rows("sums") == due(rows)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_repeated_adds_nothing(rows: Lake) -> None:
     rows.sql("UPDATE {src} SET v = v + 1")
     rows.materialize(sums, BY_G, run="one")

@@ -22,7 +22,7 @@ from tests.support.ready_runs import committed, ready
 from tests.support.views import Kept, Shop, asset_of
 
 pytestmark = pytest.mark.anywhere
-BY_K = Table(key="k")
+BY_K, BY_ID = Table(key="k"), Table(key="id")
 TOTALS = "SELECT k, count(*) AS n, sum(v) AS v FROM src GROUP BY k"
 
 
@@ -148,16 +148,42 @@ def test_a_source_that_every_change_reads_whole_is_refused_by_strict_and_warned_
     lake.sql("UPDATE {dim} SET w = 20 WHERE k = 'a'")
     with in_force(Limits(whole_rows=0)):
         with pytest.raises(
-            ViewError, match=r"because all of src is read, because no equality links it to d\."
+            ViewError, match=r"because all of src is read to find the keys, because no equality"
         ) as raised:
             lake.materialize(ranges, Table(key="id", policy=Policy(refresh="strict")))
         assert raised.value.code == "VIEW_NOT_INCREMENTAL"
         lake.materialize(ranges, Table(key="id", policy=Policy(refresh="incremental")))
     assert lake.said == []
-    assert lake.told == [
-        "ranges computes the rows of touched keys (id); all of src is read, because no equality links it to d."
-    ]
+    (warning,) = lake.told
+    assert warning.startswith("ranges computes the rows of touched keys (id); all of src is read to find the keys, ")
+    assert warning.endswith(" and all of dim is read for the rows of the keys, because no equality links it.")
     assert lake.rows("ranges") == [(i, "a") for i in range(21, 24)]
+
+
+def test_a_run_says_of_how_many_files_the_keys_may_be(lake: Lake) -> None:
+    def named(src: Changes, dim: Changes) -> View:
+        return View("SELECT s.id, d.name FROM src s JOIN dim d ON s.k = d.k")
+
+    lake.create("dim", [("a", "A", 1), ("b", "B", 1)], DIM)
+    lake.create("src", [(0, "a", 0), (1, "b", 0)], SRC)
+    for first in (10, 20, 30):  # a file each, of which none is laid out by k
+        lake.insert("src", [(first, "a", 0), (first + 1, "b", 0), (first + 2, "b", 0)])
+    lake.materialize(named, BY_ID)
+    lake.sql("UPDATE {dim} SET name = 'new' WHERE k = 'a'")
+    step, write = ready(lake, named, BY_ID)
+    with in_force(Limits(whole_rows=0)):
+        committed(step.commit(write, lake.retry, NO_WAIT))
+    report = step.run.view
+    assert report is not None
+    assert report.computed == "the rows of touched keys (id)"
+    _, src, dim, rows = report.followed
+    size = lake.ref("src").log(lambda: lake.spark).size()
+    files = 0 if size is None else size.files
+    assert dim == f"Changes of dim reach the keys over src by k (100 % of {files} files: not laid out by k)."
+    assert src == "Changes of src have the keys."
+    assert rows.startswith("The rows of the keys are computed of src by id (")
+    assert lake.rows("named")[0] == (0, "new")
+    assert report.lineage == {"id": (("src", "id"),), "name": (("dim", "name"),)}
 
 
 def test_an_input_that_leaves_changes_out_is_refused(lake: Lake) -> None:
@@ -204,6 +230,7 @@ def test_a_table_without_a_key_is_replaced_if_a_row_that_counts_moved(lake: Lake
     assert lake.rows("one_row") == [(22, 5000)]
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_read_as_of_the_run_and_not_followed(lake: Lake) -> None:
     def named(src: Changes, dim: DataFrame) -> View:
         return View("SELECT s.id, d.name FROM src s JOIN dim d ON s.k = d.k")

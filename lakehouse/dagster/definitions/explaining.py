@@ -34,6 +34,7 @@ from lakehouse.read.forecast import (
 from lakehouse.read.read_plan import read_plan
 from lakehouse.read.run import Run
 from lakehouse.spark.table_version import TableRef
+from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.view import View
 from lakehouse.writes.write import Write
@@ -239,9 +240,10 @@ def _plan_sentence(subject: _Subject, step: Materialization, refs: Mapping[str, 
     except NewColumnsError as error:  # the run begins again, and what it then reads is planned then
         return f"everything is compared once: {error.reason}"
     planned = "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
+    doubts = tuple(f"The table may come to differ from a recompute: {sentence}" for sentence in doubts_of(write))
     if not isinstance(write, View):
-        return planned
-    computed = "" if step.run.view is None else f"; it computes {step.run.view}"
+        return "\n    ".join((f"{planned}.", *doubts)).removesuffix(".")
+    computed = "" if step.run.view is None else f"; it computes {step.run.view.computed}"
     followed = write.explain(subject.manager.session, step.run)
     return "\n    ".join((f"{planned}{computed}.", *followed)).removesuffix(".")
 

@@ -15,6 +15,7 @@ from lakehouse.dagster.code_location import AssetTable
 from lakehouse.dagster.follow.partitions import SourcePartitions, keys_of_rows
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.log import FileSchema, Head, Log, Size
 from lakehouse.errors import LakehouseError
 from lakehouse.read.asset import PastRows
@@ -97,6 +98,9 @@ class _Walked:
 
     def live_rows(self, version: int) -> int | None:
         return self.log.live_rows(version)
+
+    def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:
+        return self.log.file_ranges(version, columns)
 
     def file_schema(self, version: int) -> FileSchema | None:
         return self.log.file_schema(version)

@@ -1,49 +1,45 @@
 """From the text of a view to the rows that its table is to hold: those of touched keys, or all of them."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.policy import Refresh
 from lakehouse.delta.text import quote, same
-from lakehouse.errors.views import ViewError
-from lakehouse.read.content import Everything, SourceRead
 from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import Local, is_empty
-from lakehouse.views.algebra import Query, Scan, nodes_of
-from lakehouse.views.on_spark.dialect import refuse_other_dialect
+from lakehouse.views.algebra import Query
+from lakehouse.views.explained import Following, RunPlans, Shares, follow
+from lakehouse.views.on_spark.bound_text import BoundText, Whole
+from lakehouse.views.on_spark.file_shares import file_shares
 from lakehouse.views.on_spark.inexact import why_every_key
-from lakehouse.views.on_spark.output_columns import convert_keys, keeps_keys_apart, with_declared_columns
-from lakehouse.views.on_spark.running import Execution, PinnedTable
-from lakehouse.views.plan import Image, KeyFacts, SourceRows, Sql, TouchedPlan
-from lakehouse.views.query import read
-from lakehouse.views.rows_plan import rows_plan
-from lakehouse.views.touch import choose_touch, table_key
-from lakehouse.views.touched_plan import touched_plan
-from lakehouse.views.view_text import ViewText, with_place
-
-
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """All rows of the result, unless the policy of the table forbids that; and why no fewer, as a clause."""
-
-    need: NeedOfAllRows
-    why: str
+from lakehouse.views.on_spark.output_columns import convert_keys, keeps_keys_apart
+from lakehouse.views.plan import KeyFacts, RowsPlan, TouchedPlan
+from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan, why_whole
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OfKeys:
-    """The rows of touched keys, the keys, and which tables are read whole for the keys, as a clause."""
+    """The rows of touched keys.
+
+    Args:
+        rows: The rows.
+        touched: The keys.
+        plans: What was carried out.
+        need: Why all of a followed table is read; None if none is.
+        read_whole: Which tables are read whole, and why, as a clause; None if none is.
+    """
 
     rows: DataFrame
     touched: Touched
-    read_whole: str | None
+    plans: RunPlans
+    need: NeedOfAllRows | None = None
+    read_whole: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,139 +48,6 @@ class Unmoved:
 
 
 Computed: TypeAlias = Whole | OfKeys | Unmoved
-
-
-@dataclass(frozen=True, eq=False)
-class BoundText:
-    """A text whose tables are pinned; `of` makes it.
-
-    Args:
-        text: The text.
-        query: What the text says.
-        execution: Its plans in this run.
-        small: The tables that are read whole instead of by keys.
-    """
-
-    text: ViewText
-    query: Query
-    execution: Execution
-    small: Collection[str] = ()
-
-    @classmethod
-    def of(
-        cls,
-        spark: SparkSession,
-        text: ViewText,
-        tables: Mapping[str, PinnedTable],
-        asset: str | None = None,
-        small: Collection[str] = (),
-    ) -> Self:
-        """A text over pinned tables.
-
-        Args:
-            spark: The session.
-            text: The text.
-            tables: The tables, by the names that the text has for them, in lower case.
-            asset: The asset, for messages.
-            small: The tables that are read whole instead of by keys.
-
-        Raises:
-            ViewError: A view cannot be kept of the text.
-        """
-        refuse_other_dialect(spark)
-        execution = Execution(spark, tables, text.args)
-        schemas = {name: _types(execution.source(name)) for name in tables}
-        try:
-            query = read(text.text, schemas, tuple(text.args))
-        except ViewError as error:
-            raise with_place(error, text.origin, asset) from error.__cause__
-        return cls(text, query, execution, small)
-
-    @cached_property
-    def rows(self) -> DataFrame:
-        """All rows of the result."""
-        return self.result(_whole_text(self.query))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The columns of the result, in order."""
-        declared = tuple(column.name for column in self.text.columns)
-        return declared or tuple(output.name for output in self.query.outputs)
-
-    @property
-    def reads(self) -> dict[str, SourceRead]:
-        """The tables whose changes are followed."""
-        tables = self.execution.tables.items()
-        return {name: table for name, table in tables if isinstance(table, SourceRead)}
-
-    @property
-    def whole(self) -> Whole | None:
-        """Why all rows are computed, if what was read says so; else None."""
-        if not self.reads:
-            return Whole(NeedOfAllRows.NO_SOURCE, "it follows no source")
-        contents = {table.name: table.content for table in self.reads.values()}
-        whole = {name: content.reason for name, content in contents.items() if isinstance(content, Everything)}
-        compared = next((reason for reason in whole.values() if reason is not None), None)
-        if compared is not None:
-            return Whole(NeedOfAllRows.READ, compared)
-        return Whole(NeedOfAllRows.BEGINNING, f"'{next(iter(whole))}' is read for the first time") if whole else None
-
-    def result(self, sql: Sql) -> DataFrame:
-        """The result of the text over the rows at its places, under the columns of the view."""
-        try:
-            return with_declared_columns(self.execution.frame(sql), self.text.columns)
-        except ViewError as error:
-            raise with_place(error, self.text.origin) from error.__cause__
-
-    def plan(self, touch: tuple[str, ...]) -> TouchedPlan:
-        """How the keys of some columns of the query's result are found.
-
-        Raises:
-            ViewError: The result has no such column, or no step can compute it.
-        """
-        changed = [name for name, table in self.reads.items() if not table.is_empty]
-        return touched_plan(self.query, touch, changed, self.small)
-
-    def why_never_by_keys(self, key: tuple[str, ...]) -> str | None:
-        """Why keys alone do not do if each followed table changes, as a clause; None if they do.
-
-        Args:
-            key: The key of the table; empty if it has none.
-
-        Raises:
-            ViewError: Changes can be followed by no column.
-        """
-        plan = touched_plan(self.query, self.touch(key), tuple(self.reads), self.small)
-        return plan.why_whole(self.reads, has_key=bool(key))
-
-    def touch(self, key: tuple[str, ...]) -> tuple[str, ...]:
-        """The columns by which changes are followed, by their names in the query; none of a result of one row.
-
-        Args:
-            key: The key of the table; empty if it has none.
-
-        Raises:
-            ViewError: Changes can be followed by no column.
-        """
-        if self.text.touch:
-            return self._in_query(self.text.touch)
-        return choose_touch(self.query, self._in_query(key), self.small).columns
-
-    def key(self, of_tables: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-        """The key of the result as it follows from the text; empty if none follows.
-
-        Args:
-            of_tables: The key of each table of the text; empty if it has none.
-        """
-        key = table_key(self.query, {name: of for name, of in of_tables.items() if of})
-        named = {output.name.lower(): name for name, output in zip(self.names, self.query.outputs, strict=False)}
-        return tuple(named[column.lower()] for column in key or ())
-
-    def _in_query(self, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """Columns of the result by their names in the query, which declared names replace."""
-        outputs = zip(self.names, self.query.outputs, strict=False)
-        in_query = {name.lower(): output.name for name, output in outputs}
-        return tuple(in_query.get(column.lower(), column) for column in columns)
 
 
 def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows: Callable[[], int | None]) -> Computed:
@@ -202,9 +65,9 @@ def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows
     if bound.whole is not None:
         return bound.whole
     plan = bound.plan(bound.touch(key))
-    read_whole = plan.why_read_whole(bound.reads)
-    if read_whole is not None and answer_by_policy(NeedOfAllRows.PLAN, refresh) is PolicyAnswer.REFUSED:
-        return Whole(NeedOfAllRows.PLAN, read_whole)
+    is_strict = answer_by_policy(NeedOfAllRows.PLAN, refresh) is PolicyAnswer.REFUSED
+    if is_strict and (why := plan.why_read_whole(bound.reads)) is not None:
+        return Whole(NeedOfAllRows.PLAN, why)
     match find_keys(bound, plan):
         case None:
             return Unmoved()
@@ -214,7 +77,11 @@ def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows
             number = _count(keys)
             if number == 0:
                 return Unmoved()
-            return _why_whole(plan, key, number, refresh, table_rows) or _of_keys(bound, plan, keys)
+            whole = _why_whole(plan, key, number, refresh, table_rows)
+            if whole is None and is_strict:
+                why = rows_of_any_keys(bound.query, plan, bound.facts.small).why_read_whole(bound.reads)
+                whole = None if why is None else Whole(NeedOfAllRows.PLAN, why)
+            return whole or _of_keys(bound, plan, keys)
 
 
 def _why_whole(
@@ -244,13 +111,41 @@ def find_keys(bound: BoundText, plan: TouchedPlan) -> Local | DataFrame | str | 
 
 def _of_keys(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame) -> Whole | OfKeys:
     """The rows of the keys."""
-    needed = rows_plan(bound.query, plan, _facts(bound, plan, keys), bound.small)
+    needed = rows_plan(bound.query, plan, _facts(bound, plan, keys), bound.facts.small)
     bound.execution.run(needed.steps)
     rows = bound.result(needed.text)
     touched = touched_keys(bound, plan, rows, keys)
     if touched is None:
         return Whole(NeedOfAllRows.PLAN, "two keys may be one in the declared type of their column")
-    return OfKeys(touched.restrict(rows), touched, plan.why_read_whole(bound.reads))
+    plans = RunPlans(needed, _shares(bound, plan, needed))
+    return OfKeys(touched.restrict(rows), touched, plans, *_read_whole(bound, plan, needed))
+
+
+def _shares(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> Shares:
+    """How many of the files that were asked for keys can hold them."""
+    sql = (*(step.sql for step in (*plan.steps, *needed.steps)), needed.text)
+    return file_shares(sql, bound.execution.keys, bound.execution.source, bound.facts.ranges_of)
+
+
+def following(bound: BoundText, key: tuple[str, ...], computed: Computed | None = None) -> Following:
+    """How the text follows its tables.
+
+    Args:
+        bound: The text.
+        key: The key of the table; empty if it has none.
+        computed: What a run has computed; None if no run has.
+    """
+    plans = computed.plans if isinstance(computed, OfKeys) else None
+    return follow(bound.query, bound.touch(key), tuple(bound.reads), bound.facts.small, plans)
+
+
+def _read_whole(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> tuple[NeedOfAllRows | None, str | None]:
+    """Which followed tables are read whole: in each run, or because NULL or a constant is among these keys."""
+    clauses = [why for each in (plan, needed) if (why := each.why_read_whole(bound.reads)) is not None]
+    if not clauses:
+        return None, None
+    in_each_run = why_whole(bound.query, plan, bound.reads, bound.facts.small, has_key=True) is not None
+    return NeedOfAllRows.PLAN if in_each_run else NeedOfAllRows.SOME_KEYS, " and ".join(clauses)
 
 
 def _count(keys: Local | DataFrame) -> int:
@@ -292,21 +187,3 @@ def touched_keys(bound: BoundText, plan: TouchedPlan, rows: DataFrame, keys: Loc
     most = keys.rows if isinstance(keys, Local) else None
     some = SomeKeys(names, convert_keys(keys, columns, fields), most)
     return Touched(names, some, None, tuple(bound.reads.values()))
-
-
-def _types(frame: DataFrame) -> dict[str, str]:
-    """The columns of a table, and their types as SQL says them."""
-    return {column.name: column.dataType.simpleString() for column in frame.schema.fields}
-
-
-def _whole_text(query: Query) -> Sql:
-    """The text with a place for each table, of which all rows are needed."""
-    scans = {node.place: node for node in nodes_of(query.root) if isinstance(node, Scan)}
-    parts: list[str | SourceRows] = []
-    end = 0
-    for place, scan in sorted(scans.items(), key=lambda each: each[0].start):
-        alias = "" if place.has_alias else f" AS {quote(scan.alias)}"
-        rows = SourceRows(scan.table, Image.NOW, tuple(scan.names.values()))
-        parts += [query.text[end : place.start], rows, f"{alias}"]
-        end = place.end
-    return (*parts, query.text[end:])

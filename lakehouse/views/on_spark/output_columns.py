@@ -48,9 +48,15 @@ def _as_declared(column: OutputColumn, given: StructField) -> str:
     """A column as SQL under its declared type, which raises an error where a value does not fit or NULL is refused."""
     name = quote(column.name)
     value = name if column.type is None else _cast(name, column, given.dataType)
-    if column.required:
-        value = f"coalesce({value}, raise_error({literal(breach_text(Breach.REQUIRED, column=column.name))}))"
+    value = refuse_null(value, column)
     return value if value == name else f"{value} AS {name}"
+
+
+def refuse_null(value: str, column: OutputColumn) -> str:
+    """The SQL of a value, which raises an error at NULL if the column refuses NULL."""
+    if not column.required:
+        return value
+    return f"coalesce({value}, raise_error({literal(breach_text(Breach.REQUIRED, column=column.name))}))"
 
 
 def _cast(name: str, column: OutputColumn, given: DataType) -> str:

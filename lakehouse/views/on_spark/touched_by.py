@@ -47,7 +47,8 @@ def _touched(
     text: ViewText, columns: tuple[str, ...], reads: dict[str, SourceRead], snapshots: dict[str, Any]
 ) -> Touched:
     from lakehouse.views.input_refusals import refuse_other_inputs
-    from lakehouse.views.on_spark.computing import BoundText, find_keys, touched_keys
+    from lakehouse.views.on_spark.bound_text import BoundText
+    from lakehouse.views.on_spark.computing import find_keys, touched_keys
     from lakehouse.views.query import names_in
 
     refuse_other_inputs(text, {**reads, **snapshots}, "touched_by")

@@ -24,10 +24,11 @@ from lakehouse.views.algebra import (
     expressions,
     nodes_of,
 )
-from lakehouse.views.plan import Found, Image, Step
+from lakehouse.views.plan import Found, Image, SourceRows, Sql, Step
 from lakehouse.views.printing import is_printable
 from lakehouse.views.steps.key_limits import KeyLimit, rows_of
 from lakehouse.views.steps.relations import NOTHING, Relation, text
+from lakehouse.views.steps.wording import Wording
 
 EVER = (Image.NOW, Image.GONE)
 """The images that hold every row that a source has or had."""
@@ -45,6 +46,7 @@ class QueryFacts:
         of_many: The columns that are computed of several rows, by group or partition: an old value needs old rows.
         unprintable: The columns that no step can compute: an expression stands behind them that is not written again,
             or EXISTS or IN.
+        wording: What people call the columns.
     """
 
     query: Query
@@ -53,6 +55,7 @@ class QueryFacts:
     used: frozenset[str]
     of_many: frozenset[str]
     unprintable: frozenset[str]
+    wording: Wording
 
     @classmethod
     def of(cls, query: Query, changed: Collection[str], small: Collection[str]) -> "QueryFacts":
@@ -66,6 +69,7 @@ class QueryFacts:
             used.union(output.column for output in query.outputs),
             _of_many(query.root),
             _unprintable(query.root),
+            Wording.of(query),
         )
 
     def changes(self, node: Node) -> bool:
@@ -100,7 +104,7 @@ class Planning(ABC):
         self.facts = facts
         self.steps: list[Step] = []
         self.values_before: dict[str, None] = {}
-        self.read_whole: dict[tuple[str, str], None] = {}
+        self.read_whole: dict[str, str] = {}
         self._prefix = prefix
         self._moved_rows: dict[tuple[int, frozenset[str]], Relation] = {}
 
@@ -145,23 +149,33 @@ class Planning(ABC):
 
     def say_values_before(self, node: Node, want: Iterable[str]) -> None:
         """Notes columns whose values before the change are computed as well."""
-        outputs = {output.column: output.name for output in self.facts.query.outputs}
-        names = ", ".join(outputs.get(name, name) for name in sorted(want))
+        names = self.facts.wording.of_columns(want)
         self.values_before[f"{names} of {label(node)} is computed of many rows, and decides which keys change"] = None
 
     def say_read_whole(self, node: Node, why: str) -> None:
-        """Notes tables that are read whole."""
+        """Notes why tables may be read whole: the first reason of each."""
         for scan in scans_of(node):
             if scan.table not in self.facts.small:
-                self.read_whole[scan.table, why] = None
+                self.read_whole.setdefault(scan.table, why)
+
+    def whole_reads(self, sql: Sql = ()) -> tuple[tuple[str, str], ...]:
+        """The tables, small ones apart, of which the steps or some more SQL need all rows, each with the reason."""
+        places = [part for one in (*(step.sql for step in self.steps), sql) for part in one]
+        tables = (
+            place.table
+            for place in places
+            if isinstance(place, SourceRows) and place.image is Image.NOW and not place.any_of
+        )
+        whole = dict.fromkeys(table for table in tables if table not in self.facts.small)
+        return tuple((table, self.read_whole.get(table, "no key limits it")) for table in whole)
 
     def refuse_values(self, columns: Iterable[str]) -> None:
         """Refuses keys that no step can compute."""
         if names := sorted(self.facts.unprintable & set(columns)):
             raise ViewError(
                 "VIEW_KEY_EXPRESSION",
-                f"{', '.join(names)} decides which keys change, and is computed by EXISTS, IN or an expression that is"
-                " not written again",
+                f"{self.facts.wording.of_columns(names)} decides which keys change, and is computed by EXISTS, IN or an"
+                " expression that is not written again",
                 None,
                 "Compute that column in an asset of its own.",
             )

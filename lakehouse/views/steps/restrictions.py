@@ -36,7 +36,7 @@ from lakehouse.views.equalities import KeyPair, equal_columns, key_pairs, reject
 from lakehouse.views.plan import Image, KeyFacts
 from lakehouse.views.sql.simplify import harden
 from lakehouse.views.steps.key_limits import KeyLimit, limits_over, of_join_item, through
-from lakehouse.views.steps.planning import Planning, label
+from lakehouse.views.steps.planning import Planning, is_one_row, label, scans_of
 from lakehouse.views.steps.relations import print_sql, select
 
 
@@ -50,6 +50,7 @@ class Restrictions:
         keys: What is known of the touched keys.
         null_free: The columns of their step that have no NULL.
         any_of: The alternatives that limit each occurrence, by its identity.
+        why_whole: Why no key limits an occurrence, by its identity, where one limits the rows around it.
     """
 
     planning: Planning
@@ -59,6 +60,14 @@ class Restrictions:
     any_of: dict[int, tuple[tuple[KeyLimit, ...], ...]] = field(
         default_factory=dict[int, tuple[tuple[KeyLimit, ...], ...]]
     )
+    why_whole: dict[int, str] = field(default_factory=dict[int, str])
+
+    def say_read_whole(self, node: Node) -> None:
+        """Notes the tables below a node that are read whole."""
+        otherwise = "one value is computed of it" if is_one_row(node) else "no key limits it"
+        for scan in scans_of(node):
+            if () in self.any_of.get(id(scan), ()):
+                self.planning.say_read_whole(scan, self.why_whole.get(id(scan), otherwise))
 
     def limit(self, node: Node, limits: tuple[KeyLimit, ...]) -> None:
         """Says of each table below a node which rows are needed for those of the node that match limits."""
@@ -67,13 +76,16 @@ class Restrictions:
             case Scan():
                 self.any_of[id(node)] = (*self.any_of.get(id(node), ()), limits)
             case Extend(node=below, new=new):
-                self.limit(below, limits_over(through(limits, new), columns(below)))
+                down = limits_over(through(limits, new), columns(below))
+                self._pass(below, limits, down, f"{self._words(limits)} is computed")
             case Generate(node=below):
-                self.limit(below, limits_over(limits, columns(below)))
+                down = limits_over(limits, columns(below))
+                self._pass(below, limits, down, f"a list gives {self._words(limits)}")
             case Filter(node=below):
                 self.limit(below, limits)
             case Aggregation(node=below, groups=groups):
-                self.limit(below, limits_over(limits, groups))
+                down = limits_over(limits, groups)
+                self._pass(below, limits, down, f"{self._words(limits)} is computed of many rows")
             case Windows():
                 self._limit_partitions(node, limits)
             case MarkJoin():
@@ -89,6 +101,17 @@ class Restrictions:
             case _:
                 assert_never(node)
 
+    def _pass(self, below: Node, limits: tuple[KeyLimit, ...], down: tuple[KeyLimit, ...], why: str) -> None:
+        """Limits a node by what limits of the rows around it say; notes why, if they say nothing."""
+        if limits and not down:
+            for scan in scans_of(below):
+                self.why_whole.setdefault(id(scan), why)
+        self.limit(below, down)
+
+    def _words(self, limits: tuple[KeyLimit, ...]) -> str:
+        """What people call the columns that are limited."""
+        return self.planning.facts.wording.of_columns(frozenset[str]().union(*(limit.columns for limit in limits)))
+
     def _limit_partitions(self, node: Windows, limits: tuple[KeyLimit, ...]) -> None:
         """All rows of the partitions that have a row within the limits."""
         direct = limits_over(limits, node.partition)
@@ -97,7 +120,7 @@ class Restrictions:
             rows = self.planning.superset(node.node, frozenset(node.partition), of_rows, self.images)
             _, step = self.planning.step(rows, f"partitions of {label(node)} that have a touched row")
             direct = (KeyLimit(step, tuple((column(name), name) for name in node.partition)),)
-        self.limit(node.node, direct)
+        self._pass(node.node, limits, direct, f"{self._words(limits)} is computed of many rows")
 
     def _limit_mark(self, node: MarkJoin, limits: tuple[KeyLimit, ...]) -> None:
         """The rows, and of the subquery the rows that these ask for."""
@@ -106,7 +129,10 @@ class Restrictions:
         pairs = list(key_pairs(node.on, columns(node.sub), columns(node.node)))
         if node.use is MarkUse.POSITIVE:
             pairs += [KeyPair(column(one), sought) for one, sought in zip(node.among, node.sought, strict=True)]
-        self.limit(node.sub, self._asked_by(node.node, of_rows, pairs, (), node.sub))
+        of_sub = self._asked_by(node.node, of_rows, pairs, (), node.sub)
+        word = "NOT IN" if node.use is MarkUse.NEGATIVE else "IN"
+        why = f"{word} looks at all of it" if node.sought else "no equality links it to the rows around it"
+        self._pass(node.sub, limits, of_sub, why)
 
     def _asked_by(
         self,
@@ -149,7 +175,8 @@ class Restrictions:
                 self._limit_parts(parts, limits)
                 return
         for item, of_item in zip(join.items, self._of_items(join, limits), strict=True):
-            self.limit(item.node, of_item)
+            one_row = is_one_row(item.node)
+            self._pass(item.node, limits, of_item, "one value is computed of it" if one_row else "no equality links it")
 
     def _of_items(self, join: Join, limits: tuple[KeyLimit, ...]) -> list[tuple[KeyLimit, ...]]:
         """The limits of each item: from those of the join, and then from item to item along its equalities.
@@ -203,8 +230,8 @@ class Restrictions:
                 parts.append((_rows_without_partner(one, other, node.on), columns(other)))
             self._limit_parts(parts, limits)
             return
-        self.limit(node.left, left)
-        self.limit(node.right, right)
+        for side, of_side in ((node.left, left), (node.right, right)):
+            self._pass(side, limits, of_side, "no equality links it")
 
     def _of_full_join(
         self, node: FullJoin, limits: tuple[KeyLimit, ...]
@@ -235,7 +262,8 @@ class Restrictions:
             nulls: dict[str, Expression] = {name: exp.null() for name in missing}
             of_part = through(limits, nulls)
             if all(self._may_hold(limit) for limit in of_part):
-                self.limit(node, limits_over(of_part, columns(node)))
+                down = limits_over(of_part, columns(node))
+                self._pass(node, of_part, down, "rows without a match have such a key")
 
     def _may_hold(self, limit: KeyLimit) -> bool:
         """Whether the keys may have what a limit makes a constant."""

@@ -78,6 +78,8 @@ def _of_scan(
 ) -> Relation:
     """What a table has; what it had beside that are the rows that went."""
     of_table = [image for image in images if image is Image.NOW or scan.table in planning.facts.changed]
+    if not limits:
+        planning.say_read_whole(scan, "no key limits it")
     rows = unite([planning.scan(scan, want, image, (limits,)) for image in of_table])
     assert rows is not None
     return rows

@@ -59,6 +59,21 @@ CASES = [
         "Name every value that was delivered in Snapshot(scope=...), or leave such rows out.",
     ),
     Case(
+        errors.WriteError.too_many_changes,
+        {
+            "asset": "customers",
+            "changed": "1,200 deleted",
+            "of": 2000,
+            "max_changed": 0.5,
+            "version": 7,
+            "partitions": ("a", "b", "c", "d"),
+        },
+        "This step would change more of 'customers' than max_changed=0.5 allows: 1,200 deleted, and at version 7 the "
+        "table holds 2,000 rows of a, b, c and others.",
+        WRITTEN,
+        "If the changes are right, materialize once with the run tag lakehouse/allow/customers=max_changed.",
+    ),
+    Case(
         errors.ExtractError.deletions_held_back,
         {"asset": "customers", "version": "7", "deleted": 1200, "of": 3000, "max_deleted": 0.2},
         "Extract 7 of 'customers' lacks 1,200 of the 3,000 rows in its scope, more than max_deleted=0.2 lets it delete.",

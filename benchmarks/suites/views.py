@@ -1,0 +1,105 @@
+"""Views over ten million orders: what a step costs by the share of the orders that changed."""
+
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks.contestants.views import QUERIES, Kept, Query, Recomputed
+from benchmarks.harness import data, report
+from benchmarks.harness.lab import Lab
+from benchmarks.harness.meter import Cost, medians
+from benchmarks.harness.report import Goal, Result
+
+ROWS, CUSTOMERS = 10_000_000, 100_003
+SHARES = (0.000_001, 0.000_1, 0.001, 0.01, 0.1, 0.5)
+EXPERT = 1.5
+"""A step of one row costs at most so many times what the asset costs that an expert writes."""
+
+
+class Contestant(Protocol):
+    name: str
+
+    def step(self, root: Path) -> None: ...
+
+
+def run(lab: Lab) -> Result:
+    rows, goals = list[tuple[str, ...]](), list[Goal]()
+    for query in QUERIES:
+        costs = {share: stepped(lab, query, share) for share in SHARES}
+        for share, of in costs.items():
+            rows += [(f"{query.name}, {share:.4%}: {name}", *report.figures(cost)) for name, cost in of.items()]
+        small = costs[SHARES[0]]
+        if query.by_hand is not None:
+            ratio = small["view"].cpu / small["by hand"].cpu
+            what = f"{query.name}, few rows: at most {EXPERT} times the CPU of the asset by hand"
+            goals.append(Goal(what, f"{ratio:.2f}", ratio <= EXPERT))
+        told = ", ".join(f"{share:.2%}: {of['R3 recompute'].cpu / of['view'].cpu:.1f}" for share, of in costs.items())
+        goals.append(Goal(f"{query.name}: CPU of a recompute against ours", told, None))
+    return Result(
+        "views",
+        "Views, by the share of the rows that changed",
+        f"Ten million orders and {CUSTOMERS:,} customers. A share of the orders changes, next to each other; each step "
+        "is made on a fresh clone of the tables, with `Policy(refresh='incremental')`, so that a view goes by keys "
+        "whatever that costs: under `auto` it computes all rows where most are touched. After each step the table "
+        f"equals the query. Medians of {lab.rounds} steps.",
+        report.COLUMNS[:-1],
+        rows,
+        goals,
+    )
+
+
+def stepped(lab: Lab, query: Query, share: float) -> dict[str, Cost]:
+    """The cost of a step of each contestant after so many orders changed."""
+    costs: dict[str, list[Cost]] = {}
+    with lab.room() as room:
+        contestants = entered(lab, query)
+        for contestant in contestants:
+            data.clone(tables(lab), room / contestant.name)
+            contestant.step(room / contestant.name)
+        for turn in range(1 + lab.rounds):
+            for contestant in contestants:
+                copy = room / f"{contestant.name} {turn}"
+                data.clone(room / contestant.name, copy)
+                count = max(1, int(lab.rows(ROWS) * share))
+                data.change(lab.spark, copy / "orders", data.neighbours(lab.rows(ROWS) // 3, count))
+                _, lap = lab.meter.measure(contestant.name, lambda: contestant.step(copy))  # noqa: B023
+                if turn:
+                    costs.setdefault(contestant.name, []).append(lap.cost)
+                print(f"  {query.name} {share:.4%} {contestant.name:14} {lap.cost.wall:7.2f} s {lap.cost.cpu:7.2f} CPU")
+                if turn == lab.rounds:
+                    checked(lab.spark, query, copy)
+                shutil.rmtree(copy)
+    return {name: medians(of) for name, of in costs.items()}
+
+
+def entered(lab: Lab, query: Query) -> list[Contestant]:
+    contestants: list[Contestant] = [Kept("view", lab.ours(), query.as_view("target"), query.key)]
+    if query.by_hand is not None:
+        contestants.append(Kept("by hand", lab.ours(), query.by_hand, query.key))
+    return [*contestants, Recomputed(lab.ours(), query)]
+
+
+def tables(lab: Lab) -> Path:
+    """A directory with orders and customers."""
+    path = data.cache() / f"views-{lab.rows(ROWS)}"
+    if not path.exists():
+        with data.made(path) as scratch:
+            customers = lab.spark.range(0, CUSTOMERS, 1, 1).select(
+                F.col("id").alias("customer"),
+                F.concat(F.lit("city "), (F.col("id") % 500).cast("string")).alias("city"),
+            )
+            frames = {"orders": data.rows(lab.spark, lab.rows(ROWS), 6), "customers": customers}
+            for name, frame in frames.items():
+                frame.write.format("delta").options(**data.PROPERTIES).save(str(scratch / name))
+    return path
+
+
+def checked(spark: SparkSession, query: Query, root: Path) -> None:
+    """Ends the run where the table is not what its query gives."""
+    due = spark.sql(query.over(root))
+    kept = spark.read.table(data.name(root / "target")).select(*due.columns)
+    sums = "count(*)", "sum(CAST(xxhash64(*) AS DECIMAL(38)))"
+    assert due.selectExpr(*sums).collect() == kept.selectExpr(*sums).collect(), f"{query.name} is not what it says"

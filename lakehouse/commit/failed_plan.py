@@ -1,0 +1,69 @@
+"""What Spark says of a plan, as an error of this library; LateGapError if a feed turned out to be unreadable."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from pyspark.errors import AnalysisException
+
+from lakehouse.delta.table import Isolation
+from lakehouse.difference.broken_promises import broken_promise
+from lakehouse.errors import LakehouseError, LateGapError, ReadError, SessionError, SetupError, TableError, WriteError
+from lakehouse.read.run import Run
+from lakehouse.spark.diagnosis import (
+    Meaning,
+    causes,
+    diagnose,
+    first_line,
+    is_of_the_asset,
+    missing_module,
+    refusal,
+    why_temporary,
+    why_unreadable,
+    without_jvm_trace,
+)
+
+
+@contextmanager
+def as_explained(run: Run) -> Generator[None]:
+    """What Spark says of a plan, as an error of this library: through Spark Connect a plan is analyzed late."""
+    try:
+        yield
+    except LakehouseError:
+        raise
+    except Exception as error:
+        raise explain_error(run, error) from error
+
+
+def explain_error(run: Run, error: Exception) -> LakehouseError:
+    """An error of Spark as an error of this library: a broken promise, unreadable changes, or a failed plan."""
+    broken = broken_promise(run.name, error)
+    if broken is not None:
+        without_jvm_trace(error)
+        return broken
+    meanings = diagnose(error)
+    if Meaning.SESSION_ENDED in meanings:
+        return SessionError.session_ended(run.name, first_line(error))
+    if Meaning.OTHER_JARS in meanings and refusal(error) is None:
+        return SetupError.other_jars(run.name, first_line(error))
+    reason = why_unreadable(error)
+    if reason is not None and any(changes.are_of_the_feed for changes in run.changes):
+        return LateGapError(run.name, reason)
+    if reason is not None and Meaning.FILE_GONE in meanings:
+        return ReadError.missing_file(run.name, first_line(error))
+    module = missing_module(error)
+    if module is not None:
+        return WriteError.module_missing(run.name, module)
+    level = run.table.isolation
+    if level is Isolation.WRITE_SERIALIZABLE and Meaning.ISOLATION_REFUSED in meanings:
+        return TableError.isolation_level(run.name, level.value)  # only Delta knows: on Databricks the definition works
+    why = why_temporary(error)
+    if why is not None and (Meaning.VERSION_EXPIRED in meanings or not is_of_the_asset(error)):
+        return WriteError.compute(run.name, first_line(error), why)
+    refused = refusal(error)
+    if refused is not None:
+        without_jvm_trace(error)
+        return TableError.delta_refused(run.name, run.ref.identifier, refused.condition, refused.sentence)
+    if is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error)):
+        without_jvm_trace(error)
+        return WriteError.plan(run.name, first_line(error))
+    return WriteError.unexplained_failure(run.name, first_line(error))

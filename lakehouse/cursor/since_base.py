@@ -1,0 +1,112 @@
+"""Commits that came between a comparison and the commit that follows from it.
+
+Delta checks what is committed while a transaction runs. Nobody has checked what was committed after the comparison and
+before the transaction began. Such commits are found in the log by reading the mark.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.walk import Past, mark_of, readable_mark
+from lakehouse.delta.commit_info import Commit
+
+
+@dataclass(frozen=True, slots=True)
+class BaseHolds:
+    """The rows of an own commit are those of its position, whoever came between its base and the commit."""
+
+    rivals: tuple[Commit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StaleBase:
+    """Rivals may have changed rows that the commit had compared; the same range, read again, sets these rows right."""
+
+    rivals: tuple[Commit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BaseReverted:
+    """The table may no longer hold what the comparison saw, so that the position of the commit is not believed."""
+
+    reason: str
+    rivals: tuple[Commit, ...] = ()
+
+
+Base: TypeAlias = BaseHolds | StaleBase | BaseReverted
+"""What rivals left of the base of an own commit; `rivals` are those that may concern its partitions, newest first."""
+
+
+def judge_base(between: Iterable[Commit], commit: Commit, mark: Mark) -> Base:
+    """What the commits between the base of an own commit and that commit left of its base.
+
+    The run asks this of its own commit, and the next run of the newest own commit. Another run of the asset can come in
+    between only in another generation or set of partitions; otherwise Delta refuses the second. The start of its range
+    is not recorded, and after a blind append its rows may be there twice.
+
+    Args:
+        between: The commits between the base and the own commit that the log has, newest first.
+        commit: The own commit.
+        mark: Its mark.
+    """
+    planned = f"version {commit.version} was planned on version {mark.base}"
+    if mark.base >= commit.version:
+        return BaseReverted(f"{planned}, of a table that was deleted meanwhile")
+    oldest, rivals = commit.version, tuple[Commit, ...]()
+    for rival in between:
+        if rival.version < oldest - 1:
+            break
+        oldest = rival.version
+        if may_concern(rival, mark.asset, mark.partitions):
+            rivals += (rival,)
+        if rival.operation == "RESTORE" or rival.empties:
+            what = f"version {rival.version} ({rival.operation}) changed the table in between"
+            return BaseReverted(f"{planned}, and {what}", rivals)
+    if oldest > mark.base + 1:
+        return BaseReverted(f"{planned}, and what happened in between was cleaned up", rivals)
+    own = any(readable_mark(rival, mark.asset) is not None for rival in rivals)
+    if own and not leaves_nothing_older(commit, mark):
+        return BaseReverted(f"{planned}, and another run of the asset came in between", rivals)
+    return StaleBase(rivals) if rivals and mark.compared else BaseHolds(rivals)
+
+
+def leaves_nothing_older(commit: Commit, mark: Mark) -> bool:
+    """Whether an own commit replaced every row of its partitions, whatever came before."""
+    return not mark.compared and commit.operation == "WRITE" and commit.parameters.get("mode") == "Overwrite"
+
+
+def may_concern(commit: Commit, asset: str, partitions: Collection[str]) -> bool:
+    """Whether a commit may have changed rows of the given partitions (none: of any)."""
+    mark = readable_mark(commit, asset)
+    return not commit.is_quiet and (mark is None or mark.meets(partitions))
+
+
+def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
+    """The positions from which to continue if a rival changed rows between the comparison and the commit of `mark`.
+
+    The run itself corrects that in a second commit. If there is none, the run died, or its rows were not concerned. By
+    the write law a range that is read twice is applied once, so the next run reads the range again. If the commit
+    before wrote only some of these partitions, its position is unknown, so everything is read again.
+    """
+    sources = set(mark.reads)
+    for commit in past.back():
+        if commit.version > mark.base:
+            continue
+        if commit.operation == "RESTORE" or commit.empties:
+            break
+        before = mark_of(commit, mark.asset)
+        if before is None or not before.meets(mark.partitions):
+            continue
+        if not before.covers(mark.partitions):
+            break
+        sources &= set(before.reads)
+        match judge_base(past.back(commit.version, before.base), commit, before):
+            case BaseHolds():
+                return {source: before.reads[source] for source in sources}
+            case StaleBase():
+                mark = before
+            case BaseReverted():
+                break
+    return {}

@@ -1,0 +1,71 @@
+"""The fuse of a table: a step that would change too large a share of its rows stops before the commit."""
+
+from fractions import Fraction
+from typing import assert_never
+
+from pyspark.sql import SparkSession
+
+from lakehouse.delta.commit_info import NO_ROWS, Rows
+from lakehouse.delta.log import Head
+from lakehouse.difference.statements import (
+    Create,
+    DeleteMatched,
+    Insert,
+    MarkOnly,
+    MergeRows,
+    Replace,
+    ReplaceMatched,
+    ReplaceRows,
+    Skip,
+    Statement,
+)
+from lakehouse.errors import DefinitionError, WriteError
+from lakehouse.read.run import Run
+from lakehouse.spark.table_version import TableVersion
+
+
+def refuse_many_changes(spark: SparkSession, run: Run, statement: Statement | Skip, head: Head | None) -> None:
+    """Refuses a statement that changes a larger share of the table, or of the run's partitions, than its policy allows.
+
+    Raises:
+        WriteError (TOO_MANY_CHANGES): The share is larger, and no run tag lets the run pass.
+        DefinitionError: The table has no key, so nobody knows which of its rows differ.
+    """
+    share = run.asset.policy.max_changed
+    if share is None or head is None or "max_changed" in run.request.allowed:
+        return
+    changed = _count_changes(run, statement)
+    if not changed.total:
+        return
+    rows = _rows_of(spark, run, head)
+    if rows and changed.total > Fraction(str(share)) * rows:
+        raise WriteError.too_many_changes(run.name, str(changed), rows, share, head.version, run.partitions)
+
+
+def _count_changes(run: Run, statement: Statement | Skip) -> Rows:
+    """How many rows a statement inserts, updates and deletes."""
+    match statement:
+        case MergeRows() | ReplaceRows() | ReplaceMatched() | DeleteMatched():
+            return statement.counts
+        case Insert(rows=rows):
+            return Rows(rows.count(), 0, 0)
+        case Create() | MarkOnly() | Skip():
+            return NO_ROWS
+        case Replace():
+            raise DefinitionError(
+                f"The policy of '{run.name}' has max_changed, and its table has no key, so that nobody knows which of "
+                f"its rows differ.",
+                "Nothing was written. Declare Table(key=...), or leave max_changed out.",
+            )
+        case _:
+            assert_never(statement)
+
+
+def _rows_of(spark: SparkSession, run: Run, head: Head) -> int:
+    """How many rows the table holds, or the run's partitions of it."""
+    stored = TableVersion.of(spark, run.ref, head).rows()
+    within = run.within(stored.schema)
+    if within is not None:
+        return stored.where(within).count()
+    rows = run.ref.log(lambda: spark).live_rows(head.version)
+    return stored.count() if rows is None else rows

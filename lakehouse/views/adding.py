@@ -1,0 +1,174 @@
+"""When a view is counts and sums over the rows of one table, to which changes can be added."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expression
+
+from lakehouse.views.algebra import Aggregation, Extend, Filter, Join, Node, Query, Scan, substitute
+from lakehouse.views.printing import is_printable
+from lakehouse.views.steps.relations import print_sql
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Counts and sums over the rows of a table, as SQL over its columns.
+
+    Args:
+        source: The table.
+        by: The columns of the result that are its groups, each with its SQL.
+        count: The column of the result that counts the rows of a group.
+        sums: The other columns, each with the SQL whose values are summed.
+        where: The condition on the rows that count; None for all.
+    """
+
+    source: str
+    by: Mapping[str, str]
+    count: str
+    sums: Mapping[str, str]
+    where: str | None
+
+
+class _NotAddedError(Exception):
+    """Why a query is no counts and sums to which changes can be added, as a clause."""
+
+
+def as_sums(query: Query) -> Added | str:
+    """The counts and sums that a query is, or why it is none, as a clause."""
+    try:
+        return _as_sums(query)
+    except _NotAddedError as why:
+        return str(why)
+
+
+def _as_sums(query: Query) -> Added:
+    """The counts and sums."""
+    node, top = query.root, dict[str, Expression]()
+    if isinstance(node, Extend):
+        node, top = node.node, dict(node.new)
+    if not (isinstance(node, Aggregation) and node.groups):
+        raise _NotAddedError("its outermost part is no GROUP BY, or has HAVING or a window above")
+    source, computed, where = _rows_of(node.node)
+    own: dict[str, Expression] = {name: exp.column(column, quoted=True) for name, column in source.names.items()}
+    rows = {name: substitute(e, own) for name, e in computed.items()} | own
+    if not set(node.groups) <= {output.column for output in query.outputs}:
+        raise _NotAddedError("the result lacks a column of GROUP BY")
+    by: dict[str, str] = {}
+    sums: dict[str, str] = {}
+    count: str | None = None
+    for output in query.outputs:
+        if output.column in node.groups:
+            by[output.name] = _sql(rows[output.column], output.name)
+            continue
+        computation = top.get(output.column, exp.column(output.column))
+        value = _value(query, output.name, computation, node.aggregates, rows)
+        if value is None and count is None:
+            count = output.name
+        else:
+            sums[output.name] = "1" if value is None else _sql(value, output.name)
+    if count is None:
+        raise _NotAddedError("no column is count(*), which tells when a group has no row left")
+    conditions = [_sql(substitute(each, rows), "WHERE") for each in where]
+    return Added(source.table, by, count, sums, " AND ".join(conditions) or None)
+
+
+def _rows_of(node: Node) -> tuple[Scan, dict[str, Expression], tuple[Expression, ...]]:
+    """The table whose rows are grouped, the columns that are computed of it, and the conditions on its rows."""
+    match node:
+        case Scan():
+            return node, {}, ()
+        case Extend(node=below, new=new):
+            source, computed, where = _rows_of(below)
+            return source, computed | {name: substitute(e, computed) for name, e in new.items()}, where
+        case Filter(node=below, where=more):
+            source, computed, where = _rows_of(below)
+            return source, computed, (*where, *(substitute(each, computed) for each in more))
+        case Join(items=(item,), where=more):
+            source, computed, where = _rows_of(item.node)
+            return source, computed, (*where, *(substitute(each, computed) for each in more))
+        case _:
+            raise _NotAddedError("the rows that are grouped are not those of one table")
+
+
+def _value(
+    query: Query,
+    name: str,
+    computation: Expression,
+    aggregates: Mapping[str, Expression],
+    rows: Mapping[str, Expression],
+) -> Expression | None:
+    """What is summed for a column of the result; None of count(*).
+
+    The sum of no value is 0 where changes are added, and NULL in SQL.
+    """
+    is_zero_of_none = (
+        isinstance(computation, exp.Coalesce)
+        and len(computation.expressions) == 1
+        and computation.expressions[0] == exp.Literal.number(0)
+    )
+    column = computation.this if is_zero_of_none else computation
+    aggregate = aggregates.get(column.name) if isinstance(column, exp.Column) else None
+    if aggregate is None:
+        raise _NotAddedError(f"the column {name} is computed of aggregates")
+    if aggregate.find(exp.Distinct, exp.Filter) or not isinstance(aggregate, exp.Count | exp.Sum):
+        raise _NotAddedError(f"the column {name} is neither a count nor a sum")
+    argument = aggregate.this
+    if isinstance(aggregate, exp.Count):
+        if aggregate.expressions:
+            raise _NotAddedError(f"the column {name} counts several values")
+        if isinstance(argument, exp.Star | exp.Literal):
+            return None
+        is_null = exp.Is(this=substitute(argument, rows), expression=exp.null())
+        return exp.Case().when(is_null, exp.Literal.number(0)).else_(exp.Literal.number(1))
+    if not _is_exact(query, argument):
+        raise _NotAddedError(f"the values of the sum {name} are not known to be whole numbers or decimals")
+    if not is_zero_of_none and not _is_never_null(argument):
+        raise _NotAddedError(f"the sum {name} may be NULL, and coalesce(sum(...), 0) is not")
+    return substitute(argument, rows)
+
+
+def _is_exact(query: Query, expression: Expression) -> bool:
+    """Whether an expression is a whole number or a decimal, by a list of what keeps these."""
+    match expression:
+        case exp.Column(name=name):
+            kind = query.types.get(name, "")
+            return kind in {"tinyint", "smallint", "int", "integer", "bigint"} or kind.startswith("decimal")
+        case exp.Literal():
+            return not expression.is_string and "e" not in expression.name.lower()
+        case exp.Paren() | exp.Neg():
+            return _is_exact(query, expression.this)
+        case exp.Add() | exp.Sub() | exp.Mul():
+            return _is_exact(query, expression.this) and _is_exact(query, expression.expression)
+        case exp.Coalesce():
+            return all(_is_exact(query, each) for each in (expression.this, *expression.expressions))
+        case exp.Case():
+            values = [each.args["true"] for each in expression.args["ifs"]]
+            last = expression.args.get("default")
+            return all(_is_exact(query, each) for each in (*values, *([] if last is None else [last])))
+        case _:
+            return False
+
+
+def _is_never_null(expression: Expression) -> bool:
+    """Whether an expression has a value in every row, by a list of what has."""
+    match expression:
+        case exp.Literal():
+            return True
+        case exp.Paren() | exp.Neg():
+            return _is_never_null(expression.this)
+        case exp.Coalesce():
+            return any(map(_is_never_null, (expression.this, *expression.expressions)))
+        case exp.Case():
+            values = [each.args["true"] for each in expression.args["ifs"]]
+            last = expression.args.get("default")
+            return last is not None and all(map(_is_never_null, (*values, last)))
+        case _:
+            return False
+
+
+def _sql(expression: Expression, name: str) -> str:
+    """The SQL of an expression over the table's own columns."""
+    if not is_printable(expression):
+        raise _NotAddedError(f"{name} has an expression of which another form may mean something else")
+    return print_sql(expression)

@@ -1,0 +1,94 @@
+"""Of which columns of its tables a column of a query's result takes its value."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from sqlglot.expressions.core import Expression
+
+from lakehouse.views.algebra import (
+    Aggregation,
+    Extend,
+    Filter,
+    FullJoin,
+    Generate,
+    Join,
+    MarkJoin,
+    Node,
+    Query,
+    Scan,
+    SetOperation,
+    Windows,
+    columns_in,
+    nodes_of,
+)
+
+SourceColumn: TypeAlias = tuple[str, str]
+"""A table as the text names it, in lower case, and its column."""
+
+
+def lineage(query: Query) -> tuple[tuple[SourceColumn, ...], ...]:
+    """The columns of tables of which each column of the result takes its value, in the order of the result.
+
+    Conditions of joins and WHERE decide which rows there are, and are of no column. `count(*)` takes no column's value.
+    """
+    origins = _Origins(query)
+    return tuple(origins.of(output.column) for output in query.outputs)
+
+
+def is_plain(query: Query, name: str) -> bool:
+    """Whether a column of the result, by its name there, is in each row a column of a table as it is."""
+    origins = _Origins(query)
+    return all(origins.is_plain(output.column) for output in query.outputs if output.name.lower() == name.lower())
+
+
+@dataclass(eq=False)
+class _Origins:
+    """The columns of tables behind unique names."""
+
+    query: Query
+    _parts: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    _branches: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    _scanned: dict[str, SourceColumn] = field(default_factory=dict[str, SourceColumn])
+
+    def __post_init__(self) -> None:
+        for node in nodes_of(self.query.root):
+            self._add(node)
+
+    def of(self, name: str) -> tuple[SourceColumn, ...]:
+        """The columns of tables behind a unique name, in the order of their names."""
+        if name in self._scanned:
+            return (self._scanned[name],)
+        return tuple(sorted({origin for part in self._parts.get(name, ()) for origin in self.of(part)}))
+
+    def is_plain(self, name: str) -> bool:
+        """Whether a unique name is a column of a table, in each branch of a set operation."""
+        if name in self._branches:
+            return all(map(self.is_plain, self._branches[name]))
+        return name in self._scanned
+
+    def _add(self, node: Node) -> None:
+        """Notes of what a node makes its new columns."""
+        match node:
+            case Scan(table=table, names=names):
+                self._scanned.update({name: (table, column) for name, column in names.items()})
+            case Extend(new=new):
+                self._add_computed(new)
+            case Aggregation(aggregates=aggregates):
+                self._add_computed(aggregates)
+            case Windows(windows=windows):
+                self._add_computed(windows)
+            case Generate(generator=generator, new=new):
+                self._parts.update(dict.fromkeys(new, columns_in(generator)))
+            case MarkJoin(value=value, sought=sought, among=among, on=on):
+                self._parts[value] = columns_in(*sought, *on) | set(among)
+            case SetOperation(names=names):
+                for name in names[0]:
+                    self._branches[name] = self._parts[name] = frozenset(of_branch[name] for of_branch in names)
+            case Join() | FullJoin() | Filter():
+                pass
+            case _:
+                assert_never(node)
+
+    def _add_computed(self, columns: Mapping[str, Expression]) -> None:
+        self._parts.update({name: columns_in(expression) for name, expression in columns.items()})

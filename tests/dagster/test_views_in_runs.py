@@ -1,0 +1,108 @@
+"""A view in a run of Dagster: what its page shows, what a run of a partition writes; and what is said of a Merge."""
+
+import dagster as dg
+import pytest
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from lakehouse import Changes, Merge, Table, View, explain, incremental
+from lakehouse.spark.session import is_connect
+from tests.support.dagster_house import House, failure, metadata
+from tests.support.tables import DAYS, orders
+
+pytestmark = pytest.mark.served
+ALL_DAYS = {"orders": dg.AssetIn(partition_mapping=dg.AllPartitionMapping())}
+
+
+@dg.asset(key_prefix="gold", metadata=Table(key="day"))
+def sold(orders: Changes) -> View:
+    """What was sold on each day."""
+    return View("SELECT day, count(*) AS orders, sum(v) AS total FROM orders GROUP BY day")
+
+
+@dg.asset(partitions_def=DAYS, ins=ALL_DAYS, metadata=Table(key="id", partition_by="day"))
+def large(orders: Changes) -> View:
+    return View("SELECT id, day, v * 2 AS twice FROM orders WHERE v > 10")
+
+
+@dg.asset(partitions_def=DAYS, ins=ALL_DAYS, metadata=Table(key="id", partition_by="day"))
+def shifted(orders: Changes) -> View:
+    return View("SELECT id, day FROM (SELECT id, date_add(day, 1) AS day FROM orders) t")
+
+
+def with_assets(house: House, *assets: dg.AssetsDefinition) -> House:
+    """The house of other assets, complete as a code location has them."""
+    complete = incremental(dg.Definitions(assets=[orders, *assets], resources={"io_manager": house.io_manager}))
+    return House(house.lake, list(complete.assets or []), house.instance)
+
+
+def test_a_materialization_shows_the_lineage_of_columns_and_how_changes_are_followed(house: House) -> None:
+    house = with_assets(house, sold)
+    house.run("gold/sold")
+    house.lake.sql("UPDATE {orders} SET v = 31 WHERE id = 3")
+    with_changes, without = (metadata(house.run("gold/sold"), "gold/sold") for _ in range(2))
+    assert with_changes["computed"] == "the rows of touched keys (day)"
+    assert with_changes["followed"].splitlines()[:2] == [
+        "- Changes are followed by the keys (day).",
+        "- Changes of orders have the keys.",
+    ]
+    assert without["write"] == "nothing: no source has changes"  # the function was not called
+    source = dg.AssetKey("orders")
+    for shown in (with_changes, without):
+        lineage = shown["dagster/column_lineage"]
+        assert isinstance(lineage, dg.TableColumnLineage)
+        assert lineage.deps_by_column == {
+            "day": [dg.TableColumnDep(source, "day")],
+            "orders": [],
+            "total": [dg.TableColumnDep(source, "v")],
+        }
+
+
+def test_a_run_of_a_partition_writes_the_rows_of_the_partition_alone(house: House) -> None:
+    house = with_assets(house, large)
+    first, second = "2013-01-01", "2013-01-02"
+    house.run("large", partition_key=second)
+    assert {row[0]: row[2] for row in house.lake.rows("large")} == {2: 40, 3: 60}
+    house.lake.sql("UPDATE {orders} SET v = v + 1")
+    house.run("large", partition_key=first)
+    assert {row[0]: row[2] for row in house.lake.rows("large")} == {1: 22, 2: 40, 3: 60}
+    house.lake.sql("DELETE FROM {orders} WHERE id = 3")
+    house.run("large", partition_key=second)
+    assert {row[0]: row[2] for row in house.lake.rows("large")} == {1: 22, 2: 42}
+
+
+def test_a_partition_column_that_a_subquery_computes_is_refused_in_the_run(house: House) -> None:
+    house = with_assets(house, shifted)
+    result = house.run("shifted", partition_key="2013-01-02", raise_on_error=False)
+    assert not result.success
+    assert "The partition column day is computed" in failure(result)
+    assert not house.lake.exists("shifted")
+
+
+@dg.asset(metadata=Table(key="id"))
+def ranked(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    place = F.rank().over(Window.partitionBy("day").orderBy("v"))
+    return Merge(touched.of(orders.source.withColumn("place", place)), touched)
+
+
+@dg.asset(metadata=Table(key="id"))
+def plain(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.of(orders.source), touched)
+
+
+def test_a_merge_of_doubtful_rows_is_warned_of_where_its_plan_can_be_seen(house: House) -> None:
+    """Through Spark Connect. The plan is written all the same, because only its author knows what it is to say."""
+    house = with_assets(house, ranked, plain)
+    result = house.run("ranked", "plain")
+    assert result.success
+    records = house.instance.all_logs(result.run_id)
+    warnings = [record.user_message for record in records if "differ from a recompute" in record.user_message]
+    sentence = "A window is partitioned by day, so a change moves values of rows whose key (id) it does not touch."
+    seen = is_connect(house.lake.spark)
+    assert warnings == ([f"The table of ranked may come to differ from a recompute: {sentence}"] if seen else [])
+    house.lake.sql("UPDATE {orders} SET v = 31 WHERE id = 3")
+    defs = dg.Definitions(assets=house.assets, resources={"io_manager": house.io_manager})
+    assert (sentence in str(explain(defs, "ranked", call=True))) is seen
+    assert "differ from a recompute" not in str(explain(defs, "plain", call=True))

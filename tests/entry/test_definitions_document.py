@@ -1,0 +1,81 @@
+"""The pages on definitions and on development, run as they stand there."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from tests.entry.test_readme import BLOCK, PROJECT, code, manager_of
+from tests.support.lake import Lake
+
+PROJECT_FILE = """
+[project]
+name = "shop"
+version = "0.1.0"
+
+[tool.dg]
+directory_type = "project"
+
+[tool.dg.cli]
+suppress_warnings = ["project_and_activated_venv_mismatch"]
+
+[tool.dg.project]
+root_module = "shop"
+"""
+
+
+def test_the_blocks_on_an_existing_project_are_a_project_that_dg_loads(tmp_path: Path):
+    named = {
+        match[1]: block
+        for block in BLOCK.findall((PROJECT / "docs/how-to/definitions.md").read_text())
+        if (match := re.match(r"# (src/\S+)\n", block))
+    }
+    assert {*named} == {"src/shop/definitions.py", "src/shop/defs/tables.py"}
+    empty = {"src/shop/__init__.py": "", "src/shop/defs/__init__.py": ""}
+    for name, text in {**named, **empty, "pyproject.toml": PROJECT_FILE}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    program = (
+        "from shop.definitions import defs; found = defs().get_repository_def();"
+        "print(*[one.name for one in [*found.schedule_defs, *found.sensor_defs]], *found.asset_graph.get_all_asset_keys())"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], check=False, cwd=tmp_path / "src", capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    for name in ("nightly_checks", "carry_changes", "open_orders"):
+        assert name in ran.stdout
+
+
+@pytest.mark.parametrize("place", ["dev", "prod"])
+def test_one_variable_says_where_the_tables_of_the_page_on_development_are(place: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LAKE_ENV", place)
+    monkeypatch.setenv("LAKE_ROOT", {"dev": "/data/dev", "prod": "s3a://bucket/lake"}[place])
+    manager = code("docs/how-to/dev-and-prod.md")["place"]()
+    assert (manager.root, type(manager.spark).__name__) == {
+        "dev": ("/data/dev", "LocalSpark"),
+        "prod": ("s3a://bucket/lake", "ClusterSpark"),
+    }[place]
+
+
+@pytest.mark.slow
+def test_a_shallow_clone_of_a_table_of_production_is_a_source_of_development(lake: Lake):
+    lake.create("prod/orders", [(1, "new"), (2, "delivered"), (3, "new")], "order_id int, status string")
+    page = PROJECT / "docs/how-to/dev-and-prod.md"
+    (statement,) = re.findall(r"```sql\n(.*?)```", page.read_text(), re.DOTALL)
+    production, clone = f"{lake.root}/prod/orders", f"{lake.root}/orders"
+    places = {"/home/me/shop/lake/orders": clone, "s3a://bucket/lake/orders": production}
+    for written, place in places.items():
+        assert written in statement
+        statement = statement.replace(written, place)
+    lake.spark.sql(statement)
+    assets = [code("docs/how-to/dev-and-prod.md")["open_orders"], dg.AssetSpec("orders")]
+    assert dg.materialize(assets, resources={"io_manager": manager_of(lake)}).success
+    assert lake.rows("open_orders") == [(1, "new"), (3, "new")]
+    lake.sql("UPDATE {orders} SET status = 'delivered' WHERE order_id = 3")
+    assert dg.materialize(assets, resources={"io_manager": manager_of(lake)}).success
+    assert lake.rows("open_orders") == [(1, "new")]
+    assert lake.rows("prod/orders") == [(1, "new"), (2, "delivered"), (3, "new")]

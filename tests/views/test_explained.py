@@ -1,0 +1,70 @@
+"""What is said of how a view follows its tables: over which tables, by which keys, of how many files."""
+
+from lakehouse.delta.file_ranges import FileShare
+from lakehouse.views.explained import RunPlans, follow
+from lakehouse.views.plan import KeyFacts
+from lakehouse.views.query import read
+from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
+from lakehouse.views.touched_plan import touched_plan
+from tests.views import queries
+
+REVENUE = """
+    SELECT coalesce(c.seg, 'none') AS seg, sum(i.qty) AS n
+    FROM o LEFT JOIN c ON o.cust = c.id JOIN i ON i.oid = o.id
+    GROUP BY coalesce(c.seg, 'none')"""
+
+
+def said(text: str, *touch: str, followed: tuple[str, ...], small: tuple[str, ...] = ()) -> list[str]:
+    return list(follow(read(text, queries.TABLES), touch, followed, small).sentences)
+
+
+def test_each_table_says_over_which_tables_its_changes_reach_the_keys():
+    assert said(REVENUE, "seg", followed=("o", "c", "i"), small=("c",)) == [
+        "Changes are followed by the keys (seg).",
+        "Changes of o reach the keys over all of c (it is small).",
+        "Changes of c reach the keys over o by cust.",
+        "Changes of i reach the keys over o by id, then all of c (it is small).",
+        "The rows of the keys are computed of o by cust, c by COALESCE(seg, 'none'), i by oid.",
+        (
+            "If NULL or a constant of the query is among the keys, they also need all of o (rows without a match have "
+            "such a key), all of i (rows without a match have such a key)."
+        ),
+    ]
+
+
+def test_a_result_of_one_row_says_which_rows_count():
+    text = "SELECT count(*) AS n FROM o JOIN c ON o.cust = c.id"
+    assert said(text, followed=("o", "c")) == [
+        "The result is one row, which is computed of all rows if a row of o or c moved."
+    ]
+
+
+def test_what_only_some_keys_need_is_said_apart():
+    text = "SELECT c.seg, sum(o.amt) AS s FROM o LEFT JOIN c ON o.cust = c.id GROUP BY c.seg"
+    *_, rows, some = said(text, "seg", followed=("o", "c"))
+    assert rows == "The rows of the keys are computed of o by cust, c by seg."
+    assert some.startswith("If NULL or a constant of the query is among the keys, they also need all of o (")
+
+
+def test_a_run_says_how_many_files_can_hold_the_keys():
+    text = "SELECT c.nat, sum(o.amt) AS s FROM o JOIN c ON o.cust = c.id GROUP BY c.nat"
+    query = read(text, queries.TABLES)
+    touched = touched_plan(query, ("nat",), ("o", "c"))
+    shares = {("o", "cust"): FileShare(32, 31, ("cust",)), ("c", "id"): FileShare(100, 2)}
+    run = RunPlans(rows_of_any_keys(query, touched), shares)
+    assert list(follow(query, ("nat",), ("o", "c"), (), run).sentences)[1:] == [
+        "Changes of o reach the keys over c by id (2 % of 100 files).",
+        "Changes of c have the keys.",
+        "The rows of the keys are computed of o by cust (97 % of 32 files: not laid out by cust), c by nat.",
+    ]
+
+
+def test_a_run_whose_keys_hold_null_says_what_it_has_read():
+    query = read("SELECT c.seg, sum(o.amt) AS s FROM o LEFT JOIN c ON o.cust = c.id GROUP BY c.seg", queries.TABLES)
+    touched = touched_plan(query, ("seg",), ("o", "c"))
+    with_null = rows_plan(query, touched, KeyFacts(str(touched.touched), frozenset(), lambda _, __: True))
+    lines = follow(query, ("seg",), ("o", "c"), (), RunPlans(with_null, {})).sentences
+    assert lines[3] == (
+        "The rows of the keys are computed of all of o (rows without a match have such a key), all of c (rows without a "
+        "match have such a key)."
+    )

@@ -52,8 +52,8 @@ slow: $(STAMP)  ## Each way to lose a past, inputs in corners, random edits, mor
 	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "served or anywhere"
 
 wheel: $(STAMP)  ## Install the wheel in an empty environment and materialize there; both ends of Dagster's and Spark's range
-	@$(PYTEST) tests/entry/test_wheel.py
-	@LAKEHOUSE_DAGSTER=1.13.0 $(PYTEST) tests/entry/test_wheel.py
+	@$(PYTEST) tests/entry/test_wheel.py tests/entry/test_new_project.py
+	@LAKEHOUSE_DAGSTER=1.13.0 $(PYTEST) tests/entry/test_wheel.py tests/entry/test_new_project.py
 	@for spark in $(SPARK40) $(SPARK41); do LAKEHOUSE_PYSPARK=$$spark $(PYTEST) tests/entry/test_wheel.py || exit 1; done
 	@LAKEHOUSE_PYSPARK=4.2.1 $(PYTEST) tests/entry/test_wheel.py -k "not cluster"
 

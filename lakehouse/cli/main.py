@@ -15,6 +15,7 @@ _COMMANDS = {
     "diff": "which rows two versions of a table hold differently, with the old and the new values",
     "doctor": "what is wrong with this machine and these tables, and the command that mends it",
     "explain": "what the next run of an asset would read and write, and why; nothing is written",
+    "new": "a new project: two tables that run",
     "readers": "which tables read a table, and how far",
     "run": "materialize assets, in Dagster's queue or here; takes what only run tags say elsewhere",
     "shell": "a Python prompt on the tables",
@@ -94,6 +95,10 @@ def _command(name: str) -> Command | None:
             from lakehouse.cli.doctor import DOCTOR
 
             return DOCTOR
+        case "new":
+            from lakehouse.cli.new import NEW
+
+            return NEW
         case "readers":
             from lakehouse.cli.tables import READERS
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
+from pyspark.errors import PySparkException
 
 from lakehouse.dagster.run_tags import COMPARE, DRIVER, GAP
 from lakehouse.delta.location import scheme_of
@@ -50,10 +51,30 @@ def as_dagster_failures(execution: dg.AssetExecutionContext) -> Generator[None]:
     except StaleInputsError as error:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
     except LakehouseError as error:
-        description = f"{error} [lakehouse.{error.code}]"
-        failure = dg.Failure(description=description, allow_retries=is_worth_another_try(error))
-        # In place of our error, with its stack and its cause: behind it the log would say the sentence once more.
-        raise failure.with_traceback(error.__traceback__) from error.__cause__
+        raise _failure_of(error) from error.__cause__
+
+
+def _failure_of(error: LakehouseError) -> dg.Failure:
+    """The failure in place of our error, with its stack: behind the error the log would say the sentence once more."""
+    failure = dg.Failure(f"{error} [lakehouse.{error.code}]", allow_retries=is_worth_another_try(error))
+    return failure.with_traceback(error.__traceback__)
+
+
+@contextmanager
+def explaining_pyspark(asset: str) -> Generator[None]:
+    """What PySpark says in an asset's function of what was made for another kind of Spark, with the way out.
+
+    Every other exception of the function stays what it is.
+
+    Raises:
+        Failure: A function or a column was made for classic Spark.
+    """
+    try:
+        yield
+    except PySparkException as error:
+        if Meaning.OF_CLASSIC_SPARK not in diagnose(error):
+            raise
+        raise _failure_of(SetupError.of_classic_spark(f"Asset '{asset}'")) from error
 
 
 @contextmanager

@@ -6,6 +6,9 @@ from typing import Self
 
 from lakehouse.errors.base import LakehouseError, clause, with_code
 
+CONNECT = "SPARK_CONNECT_MODE_ENABLED"
+"""The variable by which PySpark's functions decide for which Spark they are made."""
+
 
 class DefinitionError(LakehouseError):
     """An asset that could never work; refused when the code location loads."""
@@ -82,6 +85,18 @@ class SetupError(LakehouseError):
     def other_spark(cls, part: str, spark: str, install: str) -> Self:
         """A part of Spark is made for another minor version of Spark than the session's."""
         return cls(f"{part}, and this Spark is {spark}. Nothing was read or written. {install}.")
+
+    @classmethod
+    @with_code("OF_CLASSIC_SPARK")
+    def of_classic_spark(cls, what: str) -> Self:
+        """A function or a column of PySpark that was made before anything said that Spark is a Connect server."""
+        return cls(
+            f"{what} uses a function or a column of PySpark that was made for classic Spark, and Spark is a Spark "
+            f"Connect server here. PySpark decides that where `@F.udf` or `F.col(...)` stands at the top of a module: "
+            f"when the module is imported, by the variable {CONNECT}.",
+            f"Nothing was written. Put {CONNECT}=1 into the file .env of the project, and in tests set "
+            f'os.environ["{CONNECT}"] = "1" in conftest.py. Or make the function within the asset\'s function.',
+        )
 
     @classmethod
     @with_code("OTHER_JARS")

@@ -137,6 +137,7 @@ class Meaning(Enum):
     SESSION_ENDED = "the server no longer has the session, or the rows belong to another one"
     ROWS_LOST = "rows that were computed for the write were lost with the executor that had them"
     OTHER_JARS = "a jar needs what is not on the class path, as where it is for another version of Spark"
+    OF_CLASSIC_SPARK = "a function or a column was made for classic Spark, and there is no classic Spark"
     EXECUTOR_LOST = "an executor was lost"
     ANSWER_LOST = "whether the statement was carried out is not known"
 
@@ -156,6 +157,7 @@ SENTENCES: tuple[tuple[str, Meaning], ...] = (
     (r"TABLE_OR_VIEW_ALREADY_EXISTS|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", Meaning.NAME_TAKEN),
     (r"must be Serializable", Meaning.ISOLATION_REFUSED),
     (r"\[(?:NO_ACTIVE_SESSION|SESSION_NOT_SAME|INVALID_HANDLE\.SESSION_[A-Z]+)\]", Meaning.SESSION_ENDED),
+    (r"\[SESSION_OR_CONTEXT_NOT_EXISTS\]", Meaning.OF_CLASSIC_SPARK),
     (r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", Meaning.ROWS_LOST),
     (r"\b(?:NoClassDefFound|NoSuch(?:Method|Field)|AbstractMethod|IncompatibleClassChange)Error\b", Meaning.OTHER_JARS),
     (r"ExecutorLostFailure|FetchFailed|Executor heartbeat timed out", Meaning.EXECUTOR_LOST),

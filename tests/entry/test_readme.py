@@ -13,7 +13,8 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse import DeltaIOManager, Policy, Read, Table, checks, validate
+from dagster_delta_lakehouse.project import write_project
+from lakehouse import DeltaIOManager, Policy, Read, Table, __version__, checks, validate, views_from
 from tests.support.lake import Lake
 from tests.support.slow import slow
 
@@ -96,22 +97,43 @@ def test_the_readmes_asset_follows_the_changes_of_its_source(lake: Lake):
     assert third["version"] == second["version"] == lake.version("customer_totals")
 
 
-def test_the_tutorial_moves_one_order_and_writes_the_two_customers_of_it(lake: Lake):
-    page = PROJECT / "docs/tutorial.md"
-    (orders,) = re.findall(r"```csv\n(.*?)```", page.read_text(), re.DOTALL)
-    defined = code("docs/tutorial.md", lake.root / "definitions.py")
-    assets, spark = [defined["orders"], defined["customer_totals"]], SimpleNamespace(spark_session=lake.spark)
-    resources = {"spark": spark, "io_manager": DeltaIOManager(spark=spark, root=defined["ROOT"])}
-    (lake.root / "orders.csv").write_text(orders)
-    assert dg.materialize(assets, resources=resources).success
-    assert lake.rows("lake/customer_totals") == [("ann", 2, 25), ("bob", 1, 7)]
+TUTORIAL = "docs/tutorial.md"
 
-    (lake.root / "orders.csv").write_text(orders.replace("3,bob,7", "3,ann,7"))
-    result = dg.materialize(assets, resources=resources)
-    (event,) = result.asset_materializations_for_node("customer_totals")
-    counts = {name: event.metadata[name].value for name in ("inserted", "updated", "deleted")}
-    assert counts == {"inserted": 0, "updated": 1, "deleted": 1}
-    assert lake.rows("lake/customer_totals") == [("ann", 3, 25)]
+
+def test_the_tutorial_shows_the_files_of_a_new_project(tmp_path: Path):
+    shop, text = tmp_path / "shop", (PROJECT / TUTORIAL).read_text()
+    write_project(shop, "shop", __version__)
+    assert BLOCK.findall(text) == [(shop / "src/shop/defs/orders.py").read_text()]
+    ((name, statement),) = SQL_FILE.findall(text)
+    assert statement == (shop / name).read_text()
+    listed = re.findall(r"^\| `(\S+/\S+)` \|", text, re.MULTILINE)
+    assert len(listed) == 6
+    assert [file for file in listed if not (tmp_path / file).is_file()] == []
+
+
+def test_the_tutorial_moves_one_order_and_writes_the_two_customers_of_it(lake: Lake):
+    write_project(lake.root, "shop", __version__)
+    orders = code(TUTORIAL, lake.root / "src/shop/defs/orders.py")["orders"]
+    spark = SimpleNamespace(spark_session=lake.spark)
+    resources = {"spark": spark, "io_manager": DeltaIOManager(spark=spark, root=str(lake.root / "lake"))}
+
+    def counts() -> dict[str, Any]:
+        assets = [orders, *views_from(lake.root / "src/shop/defs/gold")]
+        result = dg.materialize(assets, resources=resources)
+        (event,) = result.asset_materializations_for_node("gold__orders_by_customer_id")
+        return {name: event.metadata[name].value for name in ("inserted", "updated", "deleted")}
+
+    assert counts()["inserted"] == 5
+    data = lake.root / "data/orders.csv"
+    data.write_text(data.read_text().replace("3,bob,7", "3,ann,7"))
+    assert counts() == {"inserted": 0, "updated": 1, "deleted": 1}
+    table = "lake/gold/orders_by_customer_id"
+    assert lake.rows(table) == [("ann", 3), ("cid", 1), ("dee", 1), ("eve", 1)]
+
+    _, changed = re.findall(r"```sql\n(.*?)```", (PROJECT / TUTORIAL).read_text(), re.DOTALL)
+    (lake.root / "src/shop/defs/gold/orders_by_customer_id.sql").write_text(changed)
+    assert counts() == {"inserted": 0, "updated": 4, "deleted": 0}
+    assert lake.rows(table) == [("ann", 3, 25), ("cid", 1, 12), ("dee", 1, 31), ("eve", 1, 4)]
 
 
 @pytest.mark.parametrize("test", [slow("test_a_delivered_order_leaves_the_table"), "test_a_second_run_writes_nothing"])

@@ -24,6 +24,7 @@ from tests.support.server_house import programs
 
 __all__ = ["programs"]  # a fixture
 PROJECT = Path(__file__).parents[2]
+PACKAGES = ("dagster_delta_lakehouse", "lakehouse")
 UV = str(Path(sys.prefix, "bin", "uv"))
 SHOP = """
 import dagster as dg
@@ -88,7 +89,8 @@ print(json.dumps(list(zip(*rows.values()))))
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy, because a build leaves files beside the sources."""
     source = tmp_path_factory.mktemp("source")
-    shutil.copytree(PROJECT / "lakehouse", source / "lakehouse", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in PACKAGES:
+        shutil.copytree(PROJECT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("assets", "resources"):
         (source / name).mkdir()
         (source / name / "__init__.py").touch()
@@ -114,10 +116,10 @@ def test_the_wheel_holds_the_library_its_data_and_nothing_else(wheel: Path):
     assert wheel.name == f"dagster_delta_lakehouse-{__version__}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as content:
         names = set(content.namelist())
-    assert {name.split("/")[0] for name in names} == {"lakehouse", f"dagster_delta_lakehouse-{__version__}.dist-info"}
-    sources = {path.relative_to(PROJECT).as_posix() for path in (PROJECT / "lakehouse").rglob("*.py")}
+    assert {name.split("/")[0] for name in names} == {*PACKAGES, f"dagster_delta_lakehouse-{__version__}.dist-info"}
+    sources = {path.relative_to(PROJECT).as_posix() for name in PACKAGES for path in (PROJECT / name).rglob("*.py")}
     packaged = sources | {"lakehouse/py.typed", "lakehouse/server/log4j2.properties"}
-    assert {name for name in names if name.startswith("lakehouse/")} == packaged
+    assert {name for name in names if name.startswith(tuple(f"{package}/" for package in PACKAGES))} == packaged
 
 
 class Shop:

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-FILES = sorted(file for part in ("lakehouse", "assets", "resources") for file in (PROJECT / part).rglob("*.py"))
+FILES = sorted(
+    file
+    for part in ("lakehouse", "dagster_delta_lakehouse", "assets", "resources")
+    for file in (PROJECT / part).rglob("*.py")
+)
 NO_NOUNS = frozenset(
     [
         "anew",

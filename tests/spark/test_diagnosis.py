@@ -45,6 +45,7 @@ EXAMPLES = [
     "[NO_ACTIVE_SESSION] No active Spark session found. SQLSTATE: HY000",
     "[SESSION_NOT_SAME] Both Datasets must belong to the same session. SQLSTATE: HY000",
     "[INVALID_HANDLE.SESSION_NOT_FOUND] The handle is invalid. SQLSTATE: HY000",
+    "[SESSION_OR_CONTEXT_NOT_EXISTS] SparkContext or SparkSession should be created first.",
     "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_452_0 not found! SQLSTATE: 56000",
     "java.lang.NoClassDefFoundError: org/apache/spark/sql/connector/catalog/Changelog",
     "java.lang.NoSuchMethodError: 'void org.apache.spark.internal.LogKey.$init$(org.apache.spark.internal.LogKey)'",

@@ -6,7 +6,7 @@ A step may end before its function is called, and a result has the declared type
 import inspect
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 from pyspark.sql import DataFrame
@@ -14,12 +14,13 @@ from pyspark.sql import DataFrame
 from lakehouse.commit.outcome import NothingToDo
 from lakehouse.dagster.code_location import AssetTable, function_of, input_kind, is_function, kind_of, writes_nothing
 from lakehouse.dagster.contexts import POSTPONED, Postponed, asset_context
+from lakehouse.dagster.definitions.additions import Additions
 from lakehouse.dagster.definitions.asset_page import with_page
 from lakehouse.dagster.definitions.checks import checked_tables, checks_beside
 from lakehouse.dagster.definitions.nightly import Nightly, nightly
 from lakehouse.dagster.definitions.recompute import with_proof
 from lakehouse.dagster.definitions.validation import validate_location
-from lakehouse.dagster.failures import as_dagster_failures
+from lakehouse.dagster.failures import as_dagster_failures, explaining_pyspark
 from lakehouse.dagster.follow.sensor import sensor_of
 from lakehouse.dagster.io_manager import code_location_of, writer_of
 from lakehouse.dagster.remake import remake, with_assets, with_each_once
@@ -36,7 +37,7 @@ def incremental(
     one. A run that materializes an asset leaves out the checks that read the whole table. Who names a cron
     schedule for nightly checks has agreed to them: the schedule runs from the start. A night makes the checks of this
     library, those that have waited longest first, and starts none after two hours. The sensor is stopped until somebody
-    starts it in Dagster.
+    starts it in Dagster. The component `Lakehouse` of the definitions names both for who does not name them here.
 
     Args:
         definitions: The code location: assets, specs of tables that it only reads, resources, and all else.
@@ -52,8 +53,9 @@ def incremental(
     brought = list(given.asset_checks or [])
     tables = checked_tables(code_location)
     added = checks_beside({key for check in brought for key in check.check_keys}, tables)
-    sensors = [] if sensor is None else [sensor_of(code_location, sensor)]
-    night = Nightly(nightly_checks) if isinstance(nightly_checks, str) else nightly_checks
+    additions = Additions.of(given.metadata).with_named(sensor, nightly_checks)
+    night = additions.night
+    sensors = [] if additions.sensor is None else [sensor_of(code_location, additions.sensor)]
     more = [dg.Definitions(asset_checks=added, sensors=sensors)]
     if night is not None:
         more.append(nightly([*brought, *added], tables, night))
@@ -85,10 +87,13 @@ def _may_have_nothing_to_do(table: AssetTable) -> bool:
     asset = table.asset
     if not is_function(asset) or len(asset.op.output_defs) != 1 or not table.changes:
         return False
-    function = function_of(asset)
-    if function is None or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-        return False
-    return table.kind.ends_early
+    return _returns(function_of(asset)) and table.kind.ends_early
+
+
+def _returns(function: Any) -> bool:
+    """Whether a function returns its result when it is called; a generator and a coroutine do not."""
+    others = inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction
+    return function is not None and not any(is_other(function) for is_other in others)
 
 
 def _end_early(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
@@ -102,18 +107,19 @@ def _end_early(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
         else dg.In.from_definition(input_)
         for input_ in op.input_defs
     }
-    function = _call_if_needed(compute.decorated_fn, overwrites=kind_of(asset).follows_snapshot_inputs)
+    function = _call_if_needed(compute.decorated_fn, name, overwrites=kind_of(asset).follows_snapshot_inputs)
     return remake(asset, compute_fn=type(compute)(function), ins=ins, outs=_results(op))
 
 
-def _call_if_needed(function: Callable[..., Any], *, overwrites: bool) -> Callable[..., Any]:
+def _call_if_needed(function: Callable[..., Any], asset: str, *, overwrites: bool) -> Callable[..., Any]:
     @wraps(function)
     def compute(*args: Any, **inputs: Any) -> Any:
         outcome = _outcome(overwrites=overwrites)
         if outcome is not None:
             return outcome
         read = {name: value.read() if isinstance(value, Postponed) else value for name, value in inputs.items()}
-        return function(*args, **read)
+        with explaining_pyspark(asset):
+            return function(*args, **read)
 
     return compute
 
@@ -140,7 +146,11 @@ def _with_result_type(asset: Any) -> Any:
     """The asset with our type of its result, if one function computes a table."""
     if not is_function(asset) or len(asset.op.output_defs) != 1 or writes_nothing(asset):
         return asset
-    return remake(asset, outs=_results(asset.op))
+    compute, function = cast("Any", asset.op).compute_fn, function_of(asset)
+    if not _returns(function):
+        return remake(asset, outs=_results(asset.op))
+    explained = explaining_pyspark(asset.key.to_user_string())(function)
+    return remake(asset, compute_fn=type(compute)(explained), outs=_results(asset.op))
 
 
 def _results(op: dg.OpDefinition) -> dict[str, dg.Out]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from inspect import signature
+from inspect import Parameter, signature
 from math import ceil
 from typing import Any, Self, TypeAlias, cast
 
@@ -190,7 +190,9 @@ def why_not_recomputed(table: AssetTable) -> str | None:
         case PastRows.COMPUTED | PastRows.KEPT | None:
             pass
     inputs = {input_.name for input_ in asset.op.input_defs}
-    more = sorted(set(signature(_function(asset)).parameters) - inputs)
+    parameters = signature(_function(asset)).parameters.values()
+    named = {parameter.name for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD}
+    more = sorted(named - inputs)
     if more:
         return f"its function takes more than tables: {', '.join(more)}"
     if not inputs:

@@ -366,3 +366,16 @@ def test_a_strict_view_that_follows_nothing_is_refused(tmp_path: Path):
     assert error.code == "VIEW_NOT_INCREMENTAL"
     validate(location(tmp_path, view(only_a_snapshot)))
     validate(location(tmp_path, view(the_ids, metadata=strict)))
+
+
+def test_a_view_of_a_folder_is_compared_with_a_recompute(tmp_path: Path):
+    (tmp_path / "cities.sql").write_text(
+        "CREATE MATERIALIZED VIEW cities (city, PRIMARY KEY (city)) AS SELECT city FROM orders GROUP BY city"
+    )
+    complete = incremental(
+        location(tmp_path, *views_from(tmp_path), dg.AssetSpec("orders")), nightly_checks="0 3 * * *"
+    )
+    checks = {key.name for check in complete.asset_checks or () for key in check.check_keys}
+    assert "equals_full_recompute" in checks
+    spec = next(spec for spec in complete.resolve_all_asset_specs() if spec.key == dg.AssetKey("cities"))
+    assert str(spec.metadata["full_recompute"]).startswith("Compared with a recompute at night (0 3 * * *)")

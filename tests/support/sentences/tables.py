@@ -64,6 +64,16 @@ CASES = [
         "Run it again: the next run reads them in a new session.",
     ),
     Case(
+        errors.SetupError.of_classic_spark,
+        {"what": "Asset 'labels'"},
+        "Asset 'labels' uses a function or a column of PySpark that was made for classic Spark, and Spark is a Spark Connect "
+        "server here. PySpark decides that where `@F.udf` or `F.col(...)` stands at the top of a module: when the module is "
+        "imported, by the variable SPARK_CONNECT_MODE_ENABLED.",
+        WRITTEN,
+        "Put SPARK_CONNECT_MODE_ENABLED=1 into the file .env of the project, and in tests set "
+        'os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1" in conftest.py. Or make the function within the asset\'s function.',
+    ),
+    Case(
         errors.SetupError.other_jars,
         {"asset": "flights", "reason": "java.lang.NoSuchMethodError: 'void a.B.c()'"},
         "Spark failed in a run of 'flights', because a jar on its class path needs what is not there, as where Delta's "

@@ -1,0 +1,16 @@
+"""The components of the library: what `dg scaffold defs dagster_delta_lakehouse.<name>` writes, and `defs.yaml` holds.
+
+A component makes definitions of what its YAML says; `incremental` completes all of a project, in its `definitions.py`.
+Every command of `dg` imports this module, so neither PySpark nor `lakehouse` is imported before definitions are built.
+
+Read: attributes, then sql_tables, delta_sources, one_lakehouse; yaml_assets, then history, snapshot, aggregate.
+"""
+
+from dagster_delta_lakehouse.aggregate import Aggregate
+from dagster_delta_lakehouse.delta_sources import DeltaSources
+from dagster_delta_lakehouse.history import History
+from dagster_delta_lakehouse.one_lakehouse import Lakehouse
+from dagster_delta_lakehouse.snapshot import Snapshot
+from dagster_delta_lakehouse.sql_tables import SqlTables
+
+__all__ = ["Aggregate", "DeltaSources", "History", "Lakehouse", "Snapshot", "SqlTables"]

@@ -1,0 +1,129 @@
+"""`Lakehouse`: where the tables are, which Spark reads and writes them, and what runs by itself."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+import dagster as dg
+from pydantic import Field
+
+from dagster_delta_lakehouse.attributes import PolicyAttributes, RetryAttributes, address_of
+from dagster_delta_lakehouse.scaffolders import LakehouseScaffolder
+
+if TYPE_CHECKING:
+    from lakehouse import ClusterSpark, LocalSpark, Nightly
+
+
+class LocalSparkAttributes(dg.Resolvable, dg.Model):
+    """Spark on this machine, with its own Java and jars: `lakehouse.LocalSpark`."""
+
+    type: Literal["local"] = "local"
+    spark_config: dict[str, Any] = Field(default={}, description="Settings of Spark, beside those of the library.")
+    where: Literal["server", "process"] = Field(
+        default="server", description="Whether all processes share a server, or each run has a JVM of its own."
+    )
+    idle: float = Field(default=900, description="Seconds without use after which the server ends.")
+
+    def resource(self, root: str) -> "LocalSpark":
+        """The resource of the tables below a root."""
+        from lakehouse import LocalSpark
+        from lakehouse.dagster.resources import Where
+
+        return LocalSpark(root=root, spark_config=self.spark_config, where=Where(self.where), idle=self.idle)
+
+
+class ClusterSparkAttributes(dg.Resolvable, dg.Model):
+    """The session of a cluster, or of the Spark Connect server at SPARK_REMOTE: `lakehouse.ClusterSpark`."""
+
+    type: Literal["cluster"]
+    spark_config: dict[str, Any] = Field(default={}, description="Settings of Spark.")
+    delta: bool = Field(default=False, description="Whether the session fetches Delta's jars (the extra 'cluster').")
+
+    def resource(self, root: str) -> "ClusterSpark":
+        """The resource, wherever the tables are."""
+        from lakehouse import ClusterSpark
+
+        return ClusterSpark(spark_config=self.spark_config, delta=self.delta)
+
+
+class NightlyAttributes(dg.Resolvable, dg.Model):
+    """When the checks run that no run of their assets makes: `lakehouse.Nightly`."""
+
+    cron_schedule: str
+    limit_minutes: float = Field(default=120, description="For how long a night starts further checks.")
+    timezone: str | None = Field(default=None, description="The time zone of the cron schedule; UTC if not given.")
+
+    @property
+    def value(self) -> "Nightly":
+        from lakehouse import Nightly
+
+        return Nightly(self.cron_schedule, timedelta(minutes=self.limit_minutes), self.timezone)
+
+
+@dg.scaffold_with(LakehouseScaffolder)
+class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
+    """Where the tables are, which Spark reads and writes them, and what runs by itself.
+
+    `incremental(dg.load_from_defs_folder(...))` in definitions.py adds the sensor and the nightly checks, because both
+    are about the tables of the whole project.
+    """
+
+    root: str = Field(
+        description="Where the tables are: asset silver/orders at <root>/silver/orders. A path begins at the project's "
+        "folder; an address has a scheme (s3a://bucket/lake)."
+    )
+    spark: LocalSparkAttributes | ClusterSparkAttributes = Field(default=LocalSparkAttributes())
+    storage_options: dict[str, str] | None = Field(
+        default=None,
+        description="How this process reads logs of an object store, as `deltalake` takes the options.",
+    )
+    policy: PolicyAttributes = Field(
+        default=PolicyAttributes(), description="What runs may do, if a table does not say otherwise."
+    )
+    retry: RetryAttributes = Field(default=RetryAttributes(), description="How often a lost commit is tried again.")
+    sensor: str | None = Field(
+        default="carry_changes",
+        description="The name of the sensor that starts runs when sources change (off until it is switched on).",
+    )
+    nightly_checks: str | NightlyAttributes | None = Field(
+        default=None, description="When tables are compared with a full recompute, as a cron schedule: '0 3 * * *'."
+    )
+    executor: Literal["in_process", "multiprocess"] | None = Field(
+        default="in_process", description="Where the steps of a run run. Null: something else in the project says it."
+    )
+
+    @classmethod
+    def get_spec(cls) -> dg.ComponentTypeSpec:
+        return dg.ComponentTypeSpec(tags=["delta", "spark"])
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        from lakehouse import DeltaIOManager
+
+        root = address_of(self.root, context.project_root)
+        spark = self.spark.resource(root)
+        manager = DeltaIOManager(
+            spark=spark,
+            root=root,
+            storage_options=self.storage_options,
+            conflicts=self.retry.value,
+            policy=self.policy.value,
+        )
+        return dg.Definitions(
+            resources={"spark": spark, "io_manager": manager}, executor=self._executor(), metadata=self._additions()
+        )
+
+    def _executor(self) -> dg.ExecutorDefinition | None:
+        match self.executor:
+            case "in_process":
+                return dg.in_process_executor
+            case "multiprocess":
+                return dg.multiprocess_executor
+            case None:
+                return None
+
+    def _additions(self) -> Mapping[str, Any]:
+        """What `incremental` adds, as it reads that from the metadata of definitions."""
+        from lakehouse.dagster.definitions.additions import Additions
+
+        night = self.nightly_checks.value if isinstance(self.nightly_checks, NightlyAttributes) else self.nightly_checks
+        return Additions().with_named(self.sensor, night).metadata

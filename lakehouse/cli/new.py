@@ -1,0 +1,94 @@
+"""A new project (`lakehouse new`): two tables that run, laid out as `dg` does it."""
+
+import re
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from keyword import iskeyword
+from pathlib import Path
+
+from lakehouse import __version__
+from lakehouse.cli.command import Answer, Command, UsageError
+
+_BESIDE = frozenset([".git", ".venv"])
+"""What the folder may hold already, because the project has no such file."""
+
+
+def _add_new_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("directory", metavar="DIR", type=Path, help="the folder of the project, a new or an empty one")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _run_new(given: Namespace) -> Answer:
+    directory: Path = given.directory.expanduser()
+    _refuse_occupied(directory)
+    name = package_name(directory.resolve().name)
+    from dagster_delta_lakehouse.project import write_project
+
+    files = write_project(directory, name, __version__)
+    enter = "" if directory.resolve() == Path.cwd() else f"cd {directory} && "
+    commands = {
+        f'{enter}pip install -e ".[dev]"': "the project, and what it needs",
+        'dg launch --assets "*"': "fill the tables",
+        "dg dev": "open Dagster at http://127.0.0.1:3000",
+    }
+    value = {"directory": str(directory), "package": name, "files": list(files), "next": list(commands)}
+    shown = [f"{directory}/", *_beside(list(tree(files))), "", "Next:", *_beside([*commands.items()], indent="  ")]
+    return Answer(value, "\n".join(shown))
+
+
+NEW = Command(_add_new_arguments, _run_new)
+
+
+def package_name(folder: str) -> str:
+    """The name of the package of a project.
+
+    Args:
+        folder: The name of its folder.
+
+    Raises:
+        UsageError: It is no name of a package, or an installed package has it.
+    """
+    name = re.sub(r"[-. ]", "_", folder)
+    would = f"The package of the project would be called {name!r}"
+    if not name.isidentifier() or iskeyword(name):
+        raise UsageError(f"{would}. Name the folder as Python names modules.")
+    spec = find_spec(name)
+    if spec is not None and spec.origin is not None:
+        raise UsageError(f"{would}, as that of {spec.origin}. Name another folder.")
+    return name
+
+
+def _refuse_occupied(directory: Path) -> None:
+    """Refuses a folder in which somebody has files.
+
+    Raises:
+        UsageError: It is no folder, or it is not empty.
+    """
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory} is a file. Name a folder that is new or empty.")
+    names = sorted({path.name for path in directory.iterdir()} - _BESIDE) if directory.exists() else []
+    if names:
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        raise UsageError(f"{directory} is not empty: it holds {names[0]}{more}. Name a folder that is new or empty.")
+
+
+def tree(files: Mapping[str, str], above: str = "") -> Iterator[tuple[str, str]]:
+    """The lines of a tree of files, each with what the file is for.
+
+    Args:
+        files: What each file is for, by its path.
+        above: What stands before the lines of a folder.
+    """
+    names = list(dict.fromkeys(path.split("/", maxsplit=1)[0] for path in files))
+    for name in names:
+        branch, below = ("└── ", "    ") if name == names[-1] else ("├── ", "│   ")
+        inner = {path[len(name) + 1 :]: meaning for path, meaning in files.items() if path.startswith(f"{name}/")}
+        yield f"{above}{branch}{name}{'/' if inner else ''}", files.get(name, "")
+        yield from tree(inner, above + below)
+
+
+def _beside(rows: list[tuple[str, str]], indent: str = "") -> Iterator[str]:
+    """Lines, each with what it is for beside it."""
+    width = max(len(line) for line, meaning in rows if meaning)
+    return (f"{indent}{line.ljust(width)}  {meaning}".rstrip() for line, meaning in rows)

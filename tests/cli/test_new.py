@@ -1,0 +1,146 @@
+"""`lakehouse new`: what it writes loads, and nobody's files are touched."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lakehouse import __version__
+from lakehouse.cli.main import main
+from lakehouse.cli.new import tree
+from resources.environments import PROJECT
+
+LOAD = """
+import json
+from shop.definitions import defs
+complete = defs()
+complete.get_repository_def()
+print(json.dumps({
+    "assets": sorted(spec.key.to_user_string() for spec in complete.resolve_all_asset_specs()),
+    "sensors": [sensor.name for sensor in complete.sensors],
+    "schedules": [schedule.name for schedule in complete.schedules],
+    "root": complete.resources["io_manager"].root,
+}))
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    assert main(["new", str(tmp_path / "shop"), "--json"]) == 0
+    capsys.readouterr()
+    return tmp_path / "shop"
+
+
+def test_the_project_loads_as_it_was_written(shop: Path):
+    path = os.pathsep.join([str(shop / "src"), str(PROJECT)])
+    environment = os.environ | {"PYTHONPATH": path}
+    command = [sys.executable, "-c", LOAD]
+    ran = subprocess.run(command, check=False, cwd=shop, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert json.loads(ran.stdout.splitlines()[-1]) == {
+        "assets": ["gold/orders_by_customer_id", "orders"],
+        "sensors": ["carry_changes"],
+        "schedules": ["nightly_checks"],
+        "root": str(shop / "lake"),
+    }
+
+
+def test_the_project_has_the_files_that_the_answer_names_and_no_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "my-shop" / ".git").mkdir(parents=True)
+    assert main(["new", str(tmp_path / "my-shop"), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    files = {
+        path.relative_to(tmp_path / "my-shop").as_posix()
+        for path in (tmp_path / "my-shop").rglob("*")
+        if path.is_file()
+    }
+    assert answer["package"] == "my_shop"
+    assert set(answer["files"]) == files
+    assert {
+        ".env",
+        ".gitignore",
+        ".dagster/dagster.yaml",
+        "src/my_shop/defs/orders.py",
+        "tests/test_tables.py",
+    } <= files
+    assert answer["next"][1:] == ['dg launch --assets "*"', "dg dev"]
+    texts = [(tmp_path / "my-shop" / file).read_text() for file in files]
+    assert not any("project_name" in text or "library_version" in text for text in texts)
+    assert f"~={__version__}" in (tmp_path / "my-shop" / "pyproject.toml").read_text()
+    assert yaml.safe_load((tmp_path / "my-shop" / ".dagster/dagster.yaml").read_text())["concurrency"]["pools"] == {
+        "default_limit": 1,
+        "granularity": "run",
+    }
+
+
+def test_the_answer_is_a_tree_and_the_next_commands_in_eighty_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "shop"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "shop/"
+    assert "│       └── defs/" in lines
+    assert lines[-4:-3] == ["Next:"]
+    assert lines[-3].startswith('  cd shop && pip install -e ".[dev]"  ')
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_current_folder_becomes_a_project_if_it_is_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "shop").mkdir()
+    monkeypatch.chdir(tmp_path / "shop")
+    assert main(["new", "."]) == 0
+    assert '  pip install -e ".[dev]"  ' in capsys.readouterr().out
+    assert (tmp_path / "shop" / "src" / "shop" / "definitions.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "problem"),
+    [
+        ("shop", ["notes.txt", ".env"], "shop is not empty: it holds .env and 1 more"),
+        ("shop", [".git", ".venv", "notes.txt"], "shop is not empty: it holds notes.txt. Name a folder"),
+        ("1st", [], "would be called '1st'. Name the folder as Python names modules"),
+        ("class", [], "would be called 'class'"),
+        ("dagster", [], "would be called 'dagster', as that of "),
+    ],
+)
+def test_a_folder_that_cannot_become_a_project_is_refused_and_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, files: list[str], problem: str
+):
+    folder = tmp_path / name
+    for file in files:
+        folder.mkdir(exist_ok=True)
+        (folder / file).write_text("mine")
+    with pytest.raises(SystemExit) as ended:
+        main(["new", str(folder)])
+    assert ended.value.code == 2
+    assert problem in capsys.readouterr().err
+    assert sorted(path.name for path in folder.rglob("*")) == sorted(files)
+
+
+def test_a_file_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "shop").write_text("mine")
+    with pytest.raises(SystemExit):
+        main(["new", str(tmp_path / "shop")])
+    assert "shop is a file. Name a folder" in capsys.readouterr().err
+    assert (tmp_path / "shop").read_text() == "mine"
+
+
+def test_a_tree_draws_what_is_below_what():
+    files = {"a": "first", "b/c": "", "b/d/e": "last", "f": ""}
+    assert list(tree(files)) == [
+        ("├── a", "first"),
+        ("├── b/", ""),
+        ("│   ├── c", ""),
+        ("│   └── d/", ""),
+        ("│       └── e", "last"),
+        ("└── f", ""),
+    ]

@@ -186,4 +186,4 @@ def test_with_a_daemon_the_run_waits_in_the_queue_and_is_followed_to_its_end(
         assert stored is not None and stored.asset_selection == {dg.AssetKey("copies")}
         events = [entry.dagster_event for entry in instance.all_logs(document["run"])]
         kinds = {event.event_type_value for event in events if event is not None}
-        assert {"PIPELINE_ENQUEUED", "PIPELINE_DEQUEUED"} <= kinds
+        assert {"PIPELINE_ENQUEUED", "PIPELINE_STARTING"} <= kinds

@@ -1,67 +1,85 @@
 """What definitions say before anything runs: `lakehouse explain` and `lakehouse conflicts`."""
 
-import json
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from typing import Any
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_module, columns, definitions
-from lakehouse.conflicts.operations import Engine
-from lakehouse.conflicts.pairs import conflict_pairs, warnings
-from lakehouse.dagster.definitions.explaining import explain, explainable, no_asset
-from lakehouse.dagster.definitions.pools import HEADINGS, row, writers
-from lakehouse.dagster.io_manager import code_location_of
-from lakehouse.read.forecast import RunEffect
+from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target, document, no_such
+from lakehouse.cli.loading import definitions
+
+if TYPE_CHECKING:
+    from lakehouse.cli.pages.table_pages import Change
+    from lakehouse.delta.log import Log
+    from lakehouse.read.forecast import Forecast
 
 
 def _add_explain_arguments(parser: ArgumentParser) -> None:
-    add_module(parser)
+    add_target(parser)
     parser.add_argument("asset", metavar="ASSET", help="the asset key, its parts joined by /")
     parser.add_argument("--partition", metavar="KEY", help="the partition, if the asset has partitions")
-    parser.add_argument("--config", metavar="JSON", type=_document, help="the run config, as Dagster takes it")
+    parser.add_argument("--config", metavar="JSON", type=document, help="the run config, as Dagster takes it")
     parser.add_argument(
         "--call", action="store_true", help="call the asset's function as well, and plan its result; starts Spark"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
 def _run_explain(given: Namespace) -> Answer:
-    defs = definitions(given.module)
+    from lakehouse.cli.pages.forecast_page import forecast_page
+    from lakehouse.cli.tables import declared_logs
+    from lakehouse.dagster.definitions.explaining import explain, explainable
+    from lakehouse.dagster.io_manager import code_location_of
+    from lakehouse.read.forecast import RunEffect
+
+    defs = definitions(given)
     code_location = code_location_of(defs)
     if given.asset not in explainable(code_location):
-        raise UsageError(no_asset(code_location, given.asset))
+        raise UsageError(no_such("asset", given.asset, explainable(code_location)))
     forecast = explain(defs, given.asset, given.partition, given.config, call=given.call)
-    return Answer(forecast.as_document(), str(forecast), code=1 if forecast.verdict is RunEffect.REFUSED else 0)
+    page = forecast_page(forecast, _commits_read(forecast, declared_logs(code_location)), time.time())
+    return Answer(forecast.as_document(), page, code=1 if forecast.verdict is RunEffect.REFUSED else 0)
 
 
-def _document(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ArgumentTypeError(f"not JSON: {error}") from error
+def _commits_read(forecast: "Forecast", logs: "Mapping[str, Log]") -> "dict[str, list[Change]]":
+    """The commits that changed rows of each source that is read by its changes; not of a log that only Spark reads."""
+    from lakehouse.cli.tables import change_of
+    from lakehouse.read.forecast import Reading
+
+    read = {each.source: each for each in forecast.inputs if each.reading is Reading.CHANGES and each.source in logs}
+    return {
+        name: [change_of(commit) for commit in logs[name].commits(each.upto, each.after + 1) if not commit.is_quiet]
+        for name, each in read.items()
+        if each.after is not None
+    }
 
 
 def _add_conflicts_arguments(parser: ArgumentParser) -> None:
-    add_module(parser)
+    add_target(parser)
     parser.add_argument("--engine", choices=["delta", "databricks"], default="delta", help="who commits")
     parser.add_argument("--foreign", action="store_true", help="also writers that no definition tells of")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
 
 
 def _run_conflicts(given: Namespace) -> Answer:
+    from lakehouse.cli.pages.table_pages import conflicts_page
+    from lakehouse.conflicts.operations import Engine
+    from lakehouse.conflicts.pairs import conflict_pairs, warnings
+    from lakehouse.dagster.definitions.pools import HEADINGS, row, writers
+    from lakehouse.dagster.io_manager import code_location_of
+
     engine = Engine.DATABRICKS if given.engine == "databricks" else Engine.OPEN_SOURCE
-    defs = definitions(given.module)
+    defs = definitions(given)
     declared = writers(code_location_of(defs), defs.jobs or [])
     rows = [row(pair) for pair in conflict_pairs(declared, engine) if pair.declared or given.foreign]
     warned = warnings(declared)
-    lines = [*columns([tuple(map(str.upper, HEADINGS)), *rows]), ""]
-    lines += [f"{name}: {sentence}" for name, sentences in warned.items() for sentence in sentences]
-    lines.append(f"Answers of {engine.value}." + ("" if given.foreign else " --foreign adds writers from elsewhere."))
+    answers = f"Answers of {engine.value}." + ("" if given.foreign else " --foreign adds writers from elsewhere.")
     value = {
         "engine": engine.value,
         "conflicts": [dict(zip(HEADINGS, cells, strict=True)) for cells in rows],
         "warnings": {name: list(sentences) for name, sentences in warned.items()},
     }
-    return Answer(value, "\n".join(lines))
+    return Answer(value, conflicts_page(HEADINGS, rows, warned, answers))
 
 
 CONFLICTS = Command(_add_conflicts_arguments, _run_conflicts)

@@ -1,19 +1,23 @@
 """The command `lakehouse`: finds the subcommand, prints its answer, ends with its exit code."""
 
 import json
+import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 
-from lakehouse.cli.command import Answer, Command, UsageError
+from lakehouse.cli.command import Answer, Command, UsageError, no_such
 from lakehouse.errors import LakehouseError
 
 _COMMANDS = {
     "changes": "what the commits of a table did, and which run made them",
     "conflicts": "which writers of one table can conflict, with which outcome, and what avoids it",
+    "diff": "which rows two versions of a table hold differently, with the old and the new values",
+    "doctor": "what is wrong with this machine and these tables, and the command that mends it",
     "explain": "what the next run of an asset would read and write, and why; nothing is written",
     "new": "a new project: two tables that run",
     "readers": "which tables read a table, and how far",
+    "run": "materialize assets, in Dagster's queue or here; takes what only run tags say elsewhere",
     "shell": "a Python prompt on the tables",
     "spark": "the Spark server of local tables: start, stop, status, warm, install",
     "status": "where each table stands, and how far it has read its sources",
@@ -31,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = _command(name)
     if command is not None:
         command.add_arguments(parsers[name])
+    elif name:
+        parser.error(no_such("command", name, _COMMANDS))
     given = parser.parse_args(words)
     if given.version:
         from lakehouse import __version__
@@ -41,8 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("say which command: " + ", ".join(_COMMANDS))
     try:
         return _print_answer(command.run(given), given)
+    except BrokenPipeError:  # who reads the output has enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except UsageError as error:
-        parsers[name].error(str(error))
+        sys.stderr.write(f"lakehouse {name}: {error}\n")
+        _print_answer(Answer({"error": "UsageError", "code": "USAGE", "message": str(error)}, ""), given)
+        raise SystemExit(2) from None
     except LakehouseError as error:
         sys.stderr.write(f"{error} [lakehouse.{error.code}]\n")
         value = {"error": type(error).__name__, "code": error.code, "message": str(error)}
@@ -52,8 +63,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _print_answer(answer: Answer, given: Namespace) -> int:
     if given.json:
         sys.stdout.write(json.dumps(answer.value, indent=2) + "\n")
-    elif answer.text:
-        sys.stdout.write(f"{answer.text}\n")
+    elif isinstance(answer.text, str):
+        sys.stdout.write(f"{answer.text}\n" * bool(answer.text))
+    else:
+        from lakehouse.cli.pages.screen import show
+
+        show(answer.text, sys.stdout)
     return answer.code
 
 
@@ -72,6 +87,14 @@ def _command(name: str) -> Command | None:
             from lakehouse.cli.before_a_run import EXPLAIN
 
             return EXPLAIN
+        case "diff":
+            from lakehouse.cli.table_diff import DIFF
+
+            return DIFF
+        case "doctor":
+            from lakehouse.cli.doctor import DOCTOR
+
+            return DOCTOR
         case "new":
             from lakehouse.cli.new import NEW
 
@@ -80,6 +103,10 @@ def _command(name: str) -> Command | None:
             from lakehouse.cli.tables import READERS
 
             return READERS
+        case "run":
+            from lakehouse.cli.runs.launch import RUN
+
+            return RUN
         case "shell":
             from lakehouse.cli.spark import SHELL
 

@@ -6,13 +6,17 @@ Runs start the server by themselves.
 import code
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.cli.command import Answer, Command, add_place, local_spark, manager, root_of
+from lakehouse.cli.command import Answer, Command, add_json, add_place
+from lakehouse.cli.loading import local_spark, manager, root_of
+from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.location import scheme_of
 from lakehouse.delta.text import quote
-from lakehouse.server.jars import DIRECTORY, Jar, delta_jars, fetch, s3_jars
+from lakehouse.server.jars import DIRECTORY, Jar, delta_jars, fetch, missing, s3_jars
 from lakehouse.server.jvm import class_archive, java
 from lakehouse.server.lifecycle import SERVER, stop
 from lakehouse.server.rendezvous import Rendezvous
@@ -40,7 +44,7 @@ def _add_spark_arguments(parser: ArgumentParser) -> None:
     ):
         below = actions.add_parser(action, help=text, description=text)
         add_place(below)
-        below.add_argument("--json", action="store_true", help="print one JSON document")
+        add_json(below)
         if action == "install":
             below.add_argument("--s3", action="store_true", help="the jars for tables on S3, too (up to 660 MB)")
         if action == "stop":
@@ -62,8 +66,11 @@ def _run_spark(given: Namespace) -> Answer:
 
 
 def _start(given: Namespace) -> Answer:
+    from lakehouse.cli.pages.screen import working_beside
+
     spark = local_spark(given)
-    version = spark.spark_session.version
+    with working_beside(f"Spark is starting for {spark.directory}"):
+        version = spark.spark_session.version
     root = str(spark.directory)
     return Answer({"root": root, "spark": version}, f"Spark {version} is running for {root}.")
 
@@ -104,9 +111,11 @@ def _not_running(root: Path, state: str, text: str) -> Answer:
 
 
 def _warm() -> Answer:
+    from lakehouse.cli.pages.screen import working_beside
     from lakehouse.server.class_archive import make_archive
 
-    problem, program = make_archive(), java()
+    with working_beside("The server's classes are archived, which takes one to two minutes"):
+        problem, program = make_archive(), java()
     archive = None if problem or program is None else str(class_archive(program))
     return Answer(
         {"archive": archive, "problem": problem},
@@ -116,13 +125,44 @@ def _warm() -> Answer:
 
 
 def _install(jars: Sequence[Jar]) -> Answer:
-    problem = fetch(jars=jars)
+    absent = missing(DIRECTORY, jars)
+    problem = _fetch(jars, len(absent)) if absent else None
     names = [] if problem else [jar.file_name for jar in jars]
     return Answer(
         {"directory": str(DIRECTORY), "jars": names, "problem": problem},
         problem or f"{len(names)} jars are in {DIRECTORY}.",
         int(problem is not None),
     )
+
+
+def _fetch(jars: Sequence[Jar], number: int) -> str | None:
+    """Fetches the missing jars, and says meanwhile how much has come; what failed, or None."""
+    from lakehouse.cli.pages.screen import working_beside
+
+    before, ended = _size(DIRECTORY), Event()
+    with working_beside(f"Fetching {count_of(number, 'jar')}") as work:
+
+        def watch() -> None:
+            while not ended.wait(0.5):
+                megabytes = (_size(DIRECTORY) - before) / 1e6
+                work.update(f"Fetching {count_of(number, 'jar')}: {megabytes:,.0f} MB so far")
+
+        thread = Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            return fetch(jars=jars)
+        finally:
+            ended.set()
+            thread.join()
+
+
+def _size(directory: Path) -> int:
+    """The bytes of the files below a directory, of which some may come and go meanwhile."""
+    total = 0
+    for file in directory.rglob("*") if directory.is_dir() else ():
+        with suppress(OSError):
+            total += file.stat().st_size
+    return total
 
 
 def _add_shell_arguments(parser: ArgumentParser) -> None:

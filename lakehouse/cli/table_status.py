@@ -93,6 +93,7 @@ class TableStatus:
         reads: How far it had read each source after that run.
         problem: Why its log cannot be read; None if it can.
         new_code: What waits to be compared because the code changed; None if nothing does, or if the code is unknown.
+        rows: How many rows it has; None if its log does not say that.
     """
 
     name: str
@@ -103,6 +104,7 @@ class TableStatus:
     reads: tuple[SourcePosition, ...] = ()
     problem: str | None = None
     new_code: NewCode | None = None
+    rows: int | None = None
 
     @property
     def state(self) -> TableState:
@@ -155,14 +157,14 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
         return None
     newest = next(log.commits(head.version, head.version), None)
     written = 0 if newest is None else newest.timestamp
-    mark = _newest_mark(name, log, head)
+    mark, rows = _newest_mark(name, log, head), log.live_rows(head.version)
     if mark is None:
-        return TableStatus(name, head.version, written)
+        return TableStatus(name, head.version, written, rows=rows)
     cursor = find_cursor(log, head, name, mark.partitions[:1])
     readings = tuple(_reading(source, at, cursor, logs) for source, at in sorted(mark.reads.items()))
     newest = cursor.mark if isinstance(cursor, Known) else None
-    waits = None if code is None or newest is None else _new_code(name, log, head, newest, code)
-    return TableStatus(name, head.version, written, mark.run, mark.partitions, readings, new_code=waits)
+    waits = None if code is None or newest is None else _new_code(name, log, head, newest, code, rows)
+    return TableStatus(name, head.version, written, mark.run, mark.partitions, readings, new_code=waits, rows=rows)
 
 
 def mark_in(commit: Commit) -> Mark | None:
@@ -208,11 +210,11 @@ def _standing(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]
             return SourcePosition(source, position.version, head.version, versions, since, gap=gap)
 
 
-def _new_code(name: str, log: Log, head: Head, newest: Mark, code: Code) -> NewCode | None:
+def _new_code(name: str, log: Log, head: Head, newest: Mark, code: Code, rows: int | None) -> NewCode | None:
     """What of a table waits to be compared, by the code of its asset as it is now; None if nothing does."""
     if not newest.partitions:
         why = code.why_other(newest.code)
-        return None if why is None else NewCode(why, log.live_rows(head.version))
+        return None if why is None else NewCode(why, rows)
     marks = dict[str, Mark]()
     for mark in map(mark_in, islice(log.commits(head.version), LOOKED_BACK)):
         if mark is not None and mark.asset == name:

@@ -13,7 +13,7 @@ from lakehouse.delta.commit_info import COMPACTING, Commit
 from lakehouse.delta.log import Head, Log, version_of
 from lakehouse.delta.policy import Clock, Retry
 from lakehouse.difference.broken_promises import broken_promise
-from lakehouse.difference.statements import Skip, Statement
+from lakehouse.difference.statements import Skip, Statement, replaced_rows
 from lakehouse.errors import CommitError, LakehouseError, StaleInputsError
 from lakehouse.read.archive import archive_begins
 from lakehouse.read.run import Run
@@ -131,7 +131,9 @@ def lost_to(writing: Writing, attempt: Attempt) -> tuple[LostAttempt, Head | Non
 
 def _mark(writing: Writing, head: Head | None, statement: Statement) -> Mark:
     log_after = _log_after(writing, head)
-    return writing.run.mark(uuid4().hex, version_of(head), compared=statement.compared, log_after=log_after)
+    return writing.run.mark(
+        uuid4().hex, version_of(head), compared=statement.compared, log_after=log_after, rows=replaced_rows(statement)
+    )
 
 
 def _log_after(writing: Writing, head: Head | None) -> int | None:

@@ -14,6 +14,7 @@ from typing import Any, Self, cast
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.generation import Generation
+from lakehouse.delta.commit_info import Commit, Rows
 
 FIELD = "lakehouse"
 FORMAT = 2
@@ -88,6 +89,8 @@ class Mark:
         extract: The version of the newest extract that the table holds; None unless it is kept from extracts.
         scope: The digest of the scope of the extract that the commit took; None if that has too many values.
         columns: The digest of the columns of its result, of a `Merge`; None of another write.
+        rows: How many rows the commit inserted, updated and deleted; None if Delta counts them itself. It does not
+            where rows replace others: each update is then a row that was deleted and one that was inserted.
     """
 
     asset: str
@@ -110,6 +113,7 @@ class Mark:
     scope: str | None = None
     columns: str | None = None
     code: Code | None = None
+    rows: Rows | None = None
 
     @property
     def application_id(self) -> str:
@@ -157,6 +161,7 @@ class Mark:
                 | ({"scope": self.scope} if self.scope is not None else {})
                 | ({"columns": self.columns} if self.columns is not None else {})
                 | ({"code": _code_to_json(self.code)} if self.code is not None else {})
+                | ({"rows": _rows_to_json(self.rows)} if self.rows is not None else {})
             },
             separators=(",", ":"),
         )
@@ -214,6 +219,7 @@ class Mark:
                 scope=None if body.get("scope") is None else _text(body["scope"]),
                 columns=None if body.get("columns") is None else _text(body["columns"]),
                 code=None if body.get("code") is None else _code_from_json(body["code"]),
+                rows=None if body.get("rows") is None else _rows_from_json(body["rows"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error
@@ -225,6 +231,16 @@ def is_mark(text: str | None) -> bool:
         return Mark.from_json(text) is not None
     except ValueError:
         return False
+
+
+def rows_of(commit: Commit) -> Rows:
+    """What a commit did to rows: by its mark if that says it, else by Delta's own counts."""
+    try:
+        mark = Mark.from_json(commit.user_metadata)
+    except ValueError:  # damaged, or of a later format
+        mark = None
+    # An OPTIMIZE that Delta adds after a commit has that commit's mark.
+    return commit.rows if mark is None or mark.rows is None or commit.is_quiet else mark.rows
 
 
 def application_id(asset: str, partitions: tuple[str, ...], generation: Generation) -> str:
@@ -264,6 +280,15 @@ def _code_to_json(code: Code) -> dict[str, Any]:
 
 def _code_from_json(body: Any) -> Code:
     return Code(_text(body["kind"]), _text(body["digest"]), _texts_by_name(body["parts"]))
+
+
+def _rows_to_json(rows: Rows) -> list[int | None]:
+    return [rows.inserted, rows.updated, rows.deleted]
+
+
+def _rows_from_json(body: Any) -> Rows:
+    inserted, updated, deleted = (_number(count) for count in body)
+    return Rows(inserted, updated, deleted)
 
 
 def _texts(value: Any) -> tuple[str, ...]:

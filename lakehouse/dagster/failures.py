@@ -51,11 +51,13 @@ def as_dagster_failures(execution: dg.AssetExecutionContext) -> Generator[None]:
     except StaleInputsError as error:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
     except LakehouseError as error:
-        raise _failure_of(error) from error
+        raise _failure_of(error) from error.__cause__
 
 
 def _failure_of(error: LakehouseError) -> dg.Failure:
-    return dg.Failure(f"{error} [lakehouse.{error.code}]", allow_retries=is_worth_another_try(error))
+    """The failure in place of our error, with its stack: behind the error the log would say the sentence once more."""
+    failure = dg.Failure(f"{error} [lakehouse.{error.code}]", allow_retries=is_worth_another_try(error))
+    return failure.with_traceback(error.__traceback__)
 
 
 @contextmanager

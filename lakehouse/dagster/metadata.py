@@ -1,5 +1,6 @@
 """What a materialization reports to Dagster: from its commit, and from the difference if that knows more."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -8,15 +9,15 @@ from typing import Any, TypeVar
 import dagster as dg
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe
+from lakehouse.cursor.mark import Mark, is_mark, rows_of
 from lakehouse.cursor.since_base import may_concern
+from lakehouse.dagster.table_facts import column_schema, partition_rows, size_of, table_metadata
 from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.text import quote
-from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
 from lakehouse.read.content import TIMESTAMP, VERSION, Everything, Feed, Nothing, SourceRead
 from lakehouse.read.run import Run, ViewReport
 from lakehouse.spark.diagnosis import first_line
@@ -71,8 +72,10 @@ def report(
     facts, log = KnownFacts(run.name, context.log.warning), cache(lambda: run.ref.log(spark))
     head = facts.fetch("where the table stands", lambda: log().head(), None)
     among = facts.fetch("the size of the table", lambda: _among(outcome, log(), head), "")
-    metadata, sentence = _outcome(run, outcome, among)
+    metadata, details, sentence = _outcome(run, outcome, among)
+    # What matters first: rows, range, version. How it went is below.
     metadata |= facts.fetch("what was read", lambda: {"read": _reads(run)}, {})
+    metadata |= facts.fetch("how old the changes were", lambda: _oldest_change(run, time.time()), {})
     if run.extract is not None:
         metadata["extract"] = str(run.extract)
     if run.view is not None:
@@ -87,7 +90,8 @@ def report(
             sentence += (
                 f" {count_of(left_out, 'row')} of the result belong to no partition of the run and were left out."
             )
-    metadata |= facts.fetch("the size of the table", lambda: _extent(log(), head), {})
+    metadata |= facts.fetch("the size of the table", lambda: size_of(log(), head), {})
+    metadata |= facts.fetch("the rows of the partition", lambda: partition_rows(run, log(), head), {})
     metadata |= facts.fetch("the changed rows", lambda: _sample(run, outcome, head, spark), {})
     metadata |= facts.fetch("the columns of the table", lambda: _columns(run, log(), head, spark), {})
     metadata |= facts.fetch("of which columns its columns are made", lambda: _lineage(execution, run, outcome), {})
@@ -95,9 +99,17 @@ def report(
     data_version = facts.fetch("the data version", lambda: _data_version(execution, run, log(), head), None)
     if data_version is not None:
         execution.set_data_version(context.asset_key, dg.DataVersion(data_version))
-    metadata["dagster/uri"] = run.ref.location
-    context.add_output_metadata(metadata)
+    context.add_output_metadata(metadata | details | table_metadata(run.ref))
     context.log.info(sentence)
+
+
+def _oldest_change(run: Run, now: float) -> dict[str, Any]:
+    """When the oldest change that the run read was committed, and how long ago: the lag from end to end."""
+    oldest = min((commit.timestamp for read in run.changes for commit in read.commits_of_feed), default=None)
+    if oldest is None:
+        return {}
+    seconds = oldest / 1000
+    return {"oldest_change": dg.MetadataValue.timestamp(seconds), "lag_seconds": round(max(0.0, now - seconds), 1)}
 
 
 def _columns(run: Run, log: Log, head: Head | None, spark: Callable[[], SparkSession]) -> dict[str, Any]:
@@ -170,71 +182,55 @@ def column_lineage(view: ViewReport) -> dg.TableColumnLineage:
     )
 
 
-def column_schema(schema: StructType) -> dg.TableSchema:
-    """A Spark schema as Dagster shows one, with the column comments as descriptions."""
-    return dg.TableSchema(
-        columns=[
-            dg.TableColumn(column.name, column.dataType.simpleString(), column.metadata.get("comment"))
-            for column in schema.fields
-        ]
-    )
-
-
 def _sentences(view: ViewReport) -> dict[str, Any]:
     """How a view follows its tables, in the words of `explain`."""
     listed = "\n".join(f"- {sentence}" for sentence in view.followed)
     return {"followed": dg.MetadataValue.md(listed)} if listed else {}
 
 
-def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict[str, Any], str]:
+def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """What became of a run: what matters first, the details, and the sentence of the log."""
     match outcome:
         case Unchanged(version=version):
-            return (
-                _counts(version, NO_ROWS) | {"write": "nothing: no row differs", "attempts": 0},
-                f"{run.name} is unchanged at version {version}: its sources changed no row of it.",
-            )
+            how = {"write": "nothing: no row differs", "attempts": 0}
+            return _counts(version, NO_ROWS), how, f"{run.name} stays at version {version}: no row differs."
         case NothingToDo(version=version):
-            return (
-                _counts(version, NO_ROWS) | {"write": "nothing: no source has changes", "attempts": 0},
-                f"{run.name} is unchanged at version {version}: no source has changes, so nothing was computed.",
-            )
+            how = {"write": "nothing: no source has changes", "attempts": 0}
+            sentence = f"{run.name} stays at version {version}: no source has changes, so nothing was computed."
+            return _counts(version, NO_ROWS), how, sentence
         case AlreadyApplied(mark=mark, commit=commit, lost=lost):
-            return (
-                _counts(commit.version, commit.rows)
-                | {"write": f"already applied by run {mark.run}, version {commit.version}", "attempts": len(lost)}
-                | _rivals(lost),
-                f"The changes were already applied to {run.name} by run {mark.run} in version {commit.version}.",
-            )
+            how: dict[str, Any] = {
+                "write": f"already applied by run {mark.run}, version {commit.version}",
+                "applied_by": dg.MetadataValue.dagster_run(mark.run),
+                "attempts": len(lost),
+            }
+            sentence = f"The changes were already applied to {run.name} by run {mark.run} in version {commit.version}."
+            return _counts(commit.version, rows_of(commit)), how | _rivals(lost), sentence
         case Committed(commit=commit, lost=lost, recovered=recovered):
-            rows = _rows(outcome)
-            how = outcome.statement.describe() + among
-            metadata = _counts(commit.version, rows) | {
+            rows, recovery = rows_of(commit), " (its answer was lost; found in the log)" if recovered else ""
+            how = {
+                "write": outcome.statement.describe() + among + recovery,
                 "files": f"{commit.files_added} added, {commit.files_removed} removed",
-                "write": how + (" (its answer was lost; found in the log)" if recovered else ""),
                 "attempts": len(lost) + 1,
             }
             after = f" after {count_of(len(lost), 'lost attempt')}" if lost else ""
-            return metadata | _rivals(lost), f"{run.name} is at version {commit.version}{after}: {rows} ({how})."
+            sentence = f"{run.name} is at version {commit.version}{after}. {rows.sentence.capitalize()}."
+            return _counts(commit.version, rows), how | _rivals(lost), sentence
 
 
 def _counts(version: int, rows: Rows) -> dict[str, Any]:
     counts = {"inserted": rows.inserted, "updated": rows.updated, "deleted": rows.deleted}
-    return {"version": version} | {name: count for name, count in counts.items() if count is not None}
+    return {name: count for name, count in counts.items() if count is not None} | {"version": version}
 
 
-def timing(phases: Mapping[str, float], seconds: float) -> dict[str, Any]:
-    """The seconds of a step, and those of its phases in one line; the rest is the asset's own and Dagster's."""
-    listed = ", ".join(f"{name} {taken:.2f} s" for name, taken in phases.items())
-    return {"seconds": round(seconds, 2)} | ({"phases": listed} if listed else {})
+def timing(phases: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """The seconds of a step, and those of each phase, each a number of its own, so that Dagster plots it.
 
-
-def _extent(log: Log, head: Head | None) -> dict[str, Any]:
-    """How much the table holds, deleted rows left out."""
-    size, rows = log.size(), None if head is None else log.live_rows(head.version)
-    if size is None:
-        return {}
-    count = {"dagster/row_count": rows} if rows is not None else {"rows": f"at most {size.rows:,}"}
-    return {"bytes": size.bytes} | count
+    The rest is the asset's own and Dagster's.
+    """
+    return {"seconds": round(seconds, 2)} | {
+        f"seconds_to_{name.replace(' ', '_')}": round(taken, 2) for name, taken in phases.items()
+    }
 
 
 def _sample(
@@ -254,15 +250,6 @@ def _sample(
 
 def _shown(row: Mapping[str, str | None]) -> dict[str, str]:
     return {name: "NULL" if value is None else value for name, value in row.items()}
-
-
-def _rows(outcome: Committed) -> Rows:
-    """How many rows changed: from the difference if rows were replaced, because Delta counts no updates there."""
-    match outcome.statement:
-        case ReplaceRows(counts=counts) | ReplaceMatched(counts=counts):
-            return counts
-        case _:
-            return outcome.commit.rows
 
 
 def _among(outcome: Outcome | NothingToDo, log: Log, head: Head | None) -> str:
@@ -290,12 +277,20 @@ def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
         }
         for number, attempt in enumerate(lost, 1)
     ]
-    seconds = sum(attempt.seconds for attempt in lost)
-    return {
+    seconds, rival = sum(attempt.seconds for attempt in lost), _rival_run(lost)
+    link = {} if rival is None else {"rival_run": dg.MetadataValue.dagster_run(rival)}
+    return link | {
         "rivals": f"{count_of(len(lost), 'attempt')} lost in {seconds:.1f} s, the last to {describe(lost[-1])}",
         "rivals_by_attempt": dg.MetadataValue.json(details),
         "seconds_lost": round(seconds, 2),
     }
+
+
+def _rival_run(lost: tuple[LostAttempt, ...]) -> str | None:
+    """The run that made the newest commit to which an attempt was lost; None if no run of this library did."""
+    commits = [commit for attempt in reversed(lost) for commit in attempt.rivals]
+    marks = [Mark.from_json(commit.user_metadata) for commit in commits if is_mark(commit.user_metadata)]
+    return next((mark.run for mark in marks if mark is not None), None)
 
 
 def _reads(run: Run) -> dg.MetadataValue[Any]:
@@ -316,6 +311,6 @@ def _read(changes: SourceRead) -> dict[str, str | int]:
         case Nothing():
             return row | {"changed": "0 rows", "how": "no row changed"}
         case Feed(via=via):
-            counts = changes.counts
+            counts = sum((rows_of(commit) for commit in changes.commits_of_feed), NO_ROWS)
             changed = "no rows" if counts == NO_ROWS else str(counts)
             return row | {"changed": changed, "how": via or "change feed"}

@@ -210,7 +210,7 @@ class _FileView:
             description=self.statement.comment,
             metadata={**self._table(), **self._shown()},
             code_version=self._code_version(),
-            kinds={"sql", "delta"},
+            kinds={"sql", "deltalake"},
             **common,
         )
         return cast("dg.AssetsDefinition", made(view))

@@ -17,11 +17,26 @@ class Rows:
 
     def __str__(self) -> str:
         parts = [
-            f"{count if count is not None else '?'} {name}"
+            f"{'?' if count is None else f'{count:,}'} {name}"
             for name, count in (("inserted", self.inserted), ("updated", self.updated), ("deleted", self.deleted))
             if count != 0
         ]
         return ", ".join(parts) or "none"
+
+    @property
+    def sentence(self) -> str:
+        """What changed, in words: "2 rows changed: 1 updated, 1 deleted", "3 rows inserted"."""
+        named = (("inserted", self.inserted), ("updated", self.updated), ("deleted", self.deleted))
+        changed = [(name, count) for name, count in named if count != 0]
+        match changed:
+            case []:
+                return "no row changed"
+            case [(name, int(count))]:
+                return f"{count_of(count, 'row')} {name}"
+            case _ if any(count is None for _, count in changed):
+                return f"rows changed: {self}"
+            case _:
+                return f"{count_of(self.total, 'row')} changed: {self}"
 
     @property
     def total(self) -> int:

@@ -8,7 +8,7 @@ machine and of an object store are read alike (ADR 3).
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -70,11 +70,15 @@ class FileLog:
         opened = self._open_at()
         return Size(0, 0) if opened is None else opened.size
 
-    def live_rows(self, version: int) -> int | None:
+    def live_rows(self, version: int, holds: Callable[[Mapping[str, Any]], bool] | None = None) -> int | None:
         delta = self._at(version)
         if delta is None:
             return None
-        counts = pa.table(delta.get_add_actions()).column("num_records")
+        files = pa.table(delta.get_add_actions())
+        if holds is not None:
+            values: Any = files.column("partition").to_pylist()
+            files = files.filter(pa.array(map(holds, values), pa.bool_()))
+        counts = files.column("num_records")
         written = int(pc.sum(counts).as_py() or 0)
         if counts.null_count or written > limits().vector_rows:
             return None
@@ -82,6 +86,10 @@ class FileLog:
             vectors = pa.table(delta.deletion_vectors())
         except DeltaError:  # it reads no vectors of a table with a feature that it does not know, such as typeWidening
             return None
+        if holds is not None:  # the names of data files are unique, and only one of the two columns has whole addresses
+            names = {str(path).rpartition("/")[2] for path in files.column("path").to_pylist()}
+            here = [str(path).rpartition("/")[2] in names for path in vectors.column("filepath").to_pylist()]
+            vectors = vectors.filter(pa.array(here, pa.bool_()))
         selection: Any = pc.list_flatten(vectors.column("selection_vector"))
         return written - (len(selection) - int(pc.sum(selection).as_py() or 0))
 

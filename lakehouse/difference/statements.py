@@ -145,5 +145,14 @@ HELD_BY, TAKEN_BY = "__lakehouse_table", "__lakehouse_rows"
 """What the condition of a `ReplaceMatched` calls the table and the rows."""
 
 
+def replaced_rows(statement: Statement) -> Rows | None:
+    """How many rows a replacement inserts, updates and deletes; None of another statement, which Delta counts right."""
+    match statement:
+        case ReplaceRows(counts=counts) | ReplaceMatched(counts=counts):
+            return counts
+        case _:
+            return None
+
+
 def _differing(rows: Rows) -> str:
     return f"the {count_of(rows.total, 'row')} that differ{'s' if rows.total == 1 else ''}"

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, assert_never
 
-from lakehouse.cursor.mark import Position
+from lakehouse.cursor.mark import Position, rows_of
 from lakehouse.cursor.unread import passed_commits_are_old
 from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.read.decide import Reconcile, Refuse
@@ -207,7 +207,7 @@ def _of_batch(source: Source, reading: Reading, batch: Batch, why: str | None) -
         batch.range.upto,
         batch.range.after,
         len(batch.changing),
-        sum((commit.rows for commit in batch.changing), start=NO_ROWS),
+        sum((rows_of(commit) for commit in batch.changing), start=NO_ROWS),
         behind=batch.behind,
         half_weighed=tuple(each.commit.version for each in weighed if each.growth is None),
         why=why,

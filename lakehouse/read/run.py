@@ -10,6 +10,7 @@ from lakehouse.cursor.definition import TRACK, Definition, partial_sources
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.mark import Mark, Position, application_id
 from lakehouse.cursor.unread import DAY, WEEK
+from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.log import Head, Log, Size, total, version_of
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
@@ -262,7 +263,10 @@ class Run:
     def is_own(self, mark: Mark) -> bool:
         return mark.run == self.run_id or mark.run in self.aliases
 
-    def mark(self, attempt: str, base: int, *, compared: bool, log_after: int | None = None) -> Mark:
+    def mark(
+        self, attempt: str, base: int, *, compared: bool, log_after: int | None = None, rows: Rows | None = None
+    ) -> Mark:
+        """The mark of an attempt; its arguments are those of `Mark`."""
         return Mark(
             asset=self.name,
             partitions=self.partitions,
@@ -284,6 +288,7 @@ class Run:
             scope=self.scope,
             columns=self.columns,
             code=self.asset.code,
+            rows=rows,
         )
 
 

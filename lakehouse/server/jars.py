@@ -172,26 +172,31 @@ def fetch(
     Returns:
         What failed; None on success.
     """
-    missing = [jar for jar in jars or delta_jars() if not _is_pinned(jar, directory)]
-    if not missing:
+    absent = missing(directory, jars or delta_jars())
+    if not absent:
         return None
     try:
         directory.mkdir(parents=True, exist_ok=True)
         # Beside the target, so that a jar appears under its name whole and checked, or not at all.
         with tempfile.TemporaryDirectory(dir=directory) as scratch:
-            answer = (retrieve or _retrieve)(missing, Path(scratch), os.environ.get(REPOSITORY))
-            for jar in missing:
+            answer = (retrieve or _retrieve)(absent, Path(scratch), os.environ.get(REPOSITORY))
+            for jar in absent:
                 if not _is_pinned(jar, Path(scratch)):
                     return (
                         f"{jar.file_name} could not be fetched with the pinned content. Nothing was installed. Name a "
                         f"Maven repository that this machine reaches in {REPOSITORY} and run lakehouse spark install, "
                         f"or put the file into {directory} yourself. Ivy says:\n{answer}"
                     )
-            for jar in missing:
+            for jar in absent:
                 Path(scratch, jar.file_name).replace(directory / jar.file_name)
     except (OSError, subprocess.SubprocessError) as error:
         return f"Delta's jars could not be fetched into {directory}: {error}. Nothing was installed."
     return None
+
+
+def missing(directory: Path, jars: Sequence[Jar]) -> list[Jar]:
+    """The jars that are not in a directory, or not with the pinned content."""
+    return [jar for jar in jars if not _is_pinned(jar, directory)]
 
 
 def _is_pinned(jar: Jar, directory: Path) -> bool:

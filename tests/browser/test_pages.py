@@ -69,7 +69,7 @@ def test_a_person_materializes_and_reads_what_came_of_it(server: Server, page: A
     run = ended(server, 1)
 
     page.goto(f"{server.url}/runs/{run}")
-    seen("run", "Success", "copies is at version 0: 2 inserted (create).")
+    seen("run", "Success", "copies is at version 0. 2 rows inserted.")
     page.goto(f"{server.url}/assets/copies?view=events")
     seen("events", "inserted", "attempts", "first read")
     page.goto(f"{server.url}/assets/copies?view=checks")

@@ -155,8 +155,8 @@ def test_the_command_prints_one_aligned_row_for_each_meeting(capsys: pytest.Capt
     main(["conflicts", "-m", f"{__name__}:defs"])
     printed = capsys.readouterr().out.splitlines()
     heading = printed[0]
-    column = heading.index("VERDICT")
-    rows = printed[1 : printed.index("")]
+    column = heading.index("Verdict")
+    rows = printed[2 : printed.index("")]
     assert all(row[column - 2 : column] == "  " and row[column] in "ca" for row in rows)
     assert "compact (job nightly)" in "".join(rows)
     assert not any("OPTIMIZE" in row for row in rows)

@@ -29,6 +29,9 @@ def test_a_run_that_would_be_refused_ends_with_one_and_one_document(tmp_path: Pa
 
 
 def test_an_asset_that_is_not_there_is_named_beside_those_that_are(tmp_path: Path) -> None:
-    code, out, err = explained(tmp_path, "silver/nothing")
+    code, out, err = explained(tmp_path, "silver/zzzzzz")
     assert (code, out) == (2, "")
-    assert "There is no asset silver/nothing. There are: " in err and "silver/flights" in err
+    assert "There is no asset silver/zzzzzz. There are: " in err and "silver/flights" in err
+    code, out, err = explained(tmp_path, "flights", "--json")
+    message = "There is no asset flights. Did you mean silver/flights?"
+    assert code == 2 and json.loads(out) == {"error": "UsageError", "code": "USAGE", "message": message}

@@ -12,7 +12,18 @@ from lakehouse.cli.main import main
 from lakehouse.server.rendezvous import Rendezvous
 from resources.environments import PROJECT
 
-COMMANDS = [["--help"], ["spark", "--help"], ["spark", "status", "--root", "/nowhere"], ["spark", "install"]]
+COMMANDS = [
+    ["--help"],
+    ["run", "--help"],
+    ["diff", "--help"],
+    ["status", "--help"],
+    ["doctor", "--help"],
+    ["explain", "--help"],
+    ["changes", "--help"],
+    ["spark", "--help"],
+    ["spark", "status", "--root", "/nowhere"],
+    ["spark", "install"],
+]
 
 
 def loaded_by(code: str) -> set[str]:
@@ -72,8 +83,9 @@ def usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "say which command: changes, conflicts, explain, readers, shell, spark, status"),
+        ([], "say which command: changes, conflicts, diff, doctor, explain, readers, run, shell, spark, status"),
         (["spark"], "required: ACTION"),
+        (["statsu"], "There is no command statsu. Did you mean status?"),
         (["spark", "stop", "-m", "assets.definitions", "--root", "lake"], "not allowed with"),
         (["spark", "status", "-m", "nowhere.at_all"], "There is no module nowhere.at_all here"),
         (["spark", "status", "-m", "resources.environments"], "holds 0 dg.Definitions; say which one"),
@@ -95,6 +107,29 @@ def test_without_a_project_the_sentence_names_both_ways(
     assert "--root DIR" in text
 
 
+SHOP = (
+    "import os\nimport dagster as dg\nfrom lakehouse import LocalSpark\n"
+    "defs = dg.Definitions(resources={'spark': LocalSpark(root=os.environ['SHOP'])})"
+)
+
+
+@pytest.mark.parametrize("words", [[], ["-f", "shop.py"], ["-f", "folder/definitions.py"]], ids=str)
+def test_a_file_is_loaded_and_definitions_py_where_nothing_is_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    for number, name in enumerate(("definitions.py", "shop.py", "folder/definitions.py")):
+        (tmp_path / name).write_text(SHOP.replace("os.environ['SHOP']", f"'lake{number}'"))
+    main(["spark", "status", "--json", *words])
+    number = 0 if not words else 1 if words[1] == "shop.py" else 2
+    assert json.loads(capsys.readouterr().out)["root"] == f"{tmp_path}/lake{number}"
+
+
+def test_a_file_that_is_not_there_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]):
+    assert "There is no Python file nowhere.py here" in usage(["status", "-f", "nowhere.py"], capsys)
+
+
 @pytest.mark.parametrize(
     ("file", "text"),
     [
@@ -106,10 +141,7 @@ def test_without_a_project_the_sentence_names_both_ways(
 def test_the_code_location_of_the_current_directory_is_found(tmp_path: Path, file: str, text: str):
     (tmp_path / file).write_text(text)
     (tmp_path / "shop").mkdir()
-    (tmp_path / "shop" / "defs.py").write_text(
-        "import os\nimport dagster as dg\nfrom lakehouse import LocalSpark\n"
-        "defs = dg.Definitions(resources={'spark': LocalSpark(root=os.environ['SHOP'])})"
-    )
+    (tmp_path / "shop" / "defs.py").write_text(SHOP)
     (tmp_path / ".env").write_text("SHOP=${PWD}/lake")
     answer = subprocess.run(
         [sys.executable, "-m", "lakehouse", "spark", "status", "--json"],

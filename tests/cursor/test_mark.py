@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.generation import FIRST_GENERATION, Beginning, Generation
-from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, application_id
+from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, application_id, rows_of
+from lakehouse.delta.commit_info import NO_ROWS, Commit, Rows
 
 texts = st.text("ab/:'\"\\{}né日\n", max_size=8)
 versions = st.integers(0, 2**60)
@@ -54,6 +55,7 @@ marks = st.builds(
     code=st.none() | st.builds(Code, texts, texts, st.dictionaries(texts, texts, max_size=3)),
     extract=st.none() | (st.integers(-(2**63), 2**63 - 1) | st.dates()).map(ExtractVersion.of),
     scope=st.none() | st.text(),
+    rows=st.none() | st.builds(Rows, *[st.integers(0, 2**60)] * 3),
 )
 MARK = Mark(
     "silver/flights", ("2013-01-01",), FIRST_GENERATION, 12, "run", "attempt", 41, "3", {"src": Position("t", 76)}
@@ -164,6 +166,17 @@ def test_a_mark_of_a_newer_format_is_neither_none_nor_damaged(mark: Mark, number
 def test_a_mark_without_a_definition_is_of_the_first_format():
     assert "format" not in json.loads(MARK.to_json())[FIELD]
     assert json.loads(replace(MARK, definition={}).to_json())[FIELD]["format"] == FORMAT
+
+
+def test_what_a_commit_did_to_rows_is_what_its_mark_says_where_delta_counts_no_updates():
+    counts = {"numOutputRows": 5, "numDeletedRows": 4}
+    replaced = Commit(3, 0, "WRITE", {"mode": "Overwrite", "predicate": "id IN (1)"}, counts)
+    assert rows_of(replaced) == Rows(5, 0, 4)
+    marked = replace(replaced, user_metadata=replace(MARK, rows=Rows(1, 4, 0)).to_json())
+    assert rows_of(marked) == Rows(1, 4, 0)
+    assert rows_of(replace(marked, user_metadata=MARK.to_json())) == Rows(5, 0, 4), "of an earlier version"
+    assert rows_of(replace(marked, user_metadata='{"lakehouse": {"format": 99}}')) == Rows(5, 0, 4), "damaged"
+    assert rows_of(replace(marked, operation="OPTIMIZE")) == NO_ROWS, "Delta gave it the mark of the commit before"
 
 
 def test_the_damaged_text_is_shown_and_not_all_of_it():

@@ -9,6 +9,7 @@ import pytest
 
 from lakehouse import Changes, Merge, Policy, Read, Retry, Table
 from lakehouse.commit.outcome import Committed, Outcome
+from lakehouse.cursor.mark import rows_of
 from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.limits import MEASURED, Limits, in_force
 from lakehouse.difference import by_key as keyed
@@ -72,7 +73,8 @@ def test_updates_and_inserts_are_one_commit_that_leaves_the_other_rows_alone(lak
     assert outcome.statement.counts == Rows(2, 1100, 0)
     assert lake.version("copy") == 1
     assert images(lake) == [("delete", 1100), ("insert", 1102)]
-    assert outcome.commit.rows == Rows(1102, 0, 1100)
+    assert outcome.commit.rows == Rows(1102, 0, 1100), "as Delta counts"
+    assert rows_of(outcome.commit) == Rows(2, 1100, 0)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from lakehouse.commit.outcome import NothingToDo
 from lakehouse.dagster.code_location import AssetTable, function_of, input_kind, is_function, kind_of, writes_nothing
 from lakehouse.dagster.contexts import POSTPONED, Postponed, asset_context
 from lakehouse.dagster.definitions.additions import Additions
+from lakehouse.dagster.definitions.asset_page import with_page
 from lakehouse.dagster.definitions.checks import checked_tables, checks_beside
 from lakehouse.dagster.definitions.nightly import Nightly, nightly
 from lakehouse.dagster.definitions.recompute import with_proof
@@ -30,9 +31,10 @@ def incremental(
 ) -> dg.Definitions:
     """The same definitions, validated and complete: pools, metadata, checks, and a sensor and nightly checks if named.
 
-    The writers of one table share a Dagster pool, and each asset shows which writers it can conflict with. Each table
-    has the checks that can be made of it. A check of the same table and name that the definitions bring takes the place
-    of the added one. A run that materializes an asset leaves out the checks that read the whole table. Who names a cron
+    The writers of one table share a Dagster pool, and each asset shows which writers it can conflict with, where its
+    table is, its columns and its code; an asset without kinds has `deltalake` and `spark`. Each table has the checks
+    that can be made of it. A check of the same table and name that the definitions bring takes the place of the added
+    one. A run that materializes an asset leaves out the checks that read the whole table. Who names a cron
     schedule for nightly checks has agreed to them: the schedule runs from the start. A night makes the checks of this
     library, those that have waited longest first, and starts none after two hours. The sensor is stopped until somebody
     starts it in Dagster. The component `Lakehouse` of the definitions names both for who does not name them here.
@@ -60,11 +62,16 @@ def incremental(
     complete = validate_location(dg.Definitions.merge(given, *more), code_location)
 
     def finish(asset: Any) -> Any:
+        if isinstance(asset, dg.AssetSpec):
+            return with_page(asset, code_location[asset.key])
         if not isinstance(asset, dg.AssetsDefinition) or not asset.is_executable:
             return asset
         made = [code_location[key] for key in asset.keys]
         is_ours = bool(made) and all(table.root is not None for table in made)
-        return _finish(asset, made[0], night) if is_ours else asset
+        if not is_ours:
+            return asset
+        paged = with_page(asset, made[0]) if made[0].stands_alone else asset
+        return _finish(paged, made[0], night)
 
     return with_assets(complete, finish)
 

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import dagster as dg
 
@@ -96,8 +96,8 @@ class _Walked:
     def size(self) -> Size | None:
         return self.log.size()
 
-    def live_rows(self, version: int) -> int | None:
-        return self.log.live_rows(version)
+    def live_rows(self, version: int, holds: Callable[[Mapping[str, Any]], bool] | None = None) -> int | None:
+        return self.log.live_rows(version, holds)
 
     def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:
         return self.log.file_ranges(version, columns)

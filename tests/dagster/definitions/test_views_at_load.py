@@ -218,7 +218,7 @@ def test_each_file_is_an_asset_whose_dependencies_come_from_its_text(tmp_path: P
     spec = cities.specs_by_key[cities.key]
     assert spec.description == "Orders by city"
     assert (spec.group_name, list(spec.owners), spec.tags["tier"]) == ("marts", ["team:orders"], "gold")
-    assert spec.kinds == {"sql", "delta"}
+    assert spec.kinds == {"sql", "deltalake"}
     assert spec.automation_condition == dg.AutomationCondition.eager()
     assert cities.get_io_manager_key_for_asset_key(cities.key) == "tables"
     table = Table.from_metadata(spec.metadata)

@@ -1,0 +1,148 @@
+"""`lakehouse doctor`: what is wrong with this machine and these tables, and the command that mends it."""
+
+import os
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place
+from lakehouse.cli.examinations import (
+    Health,
+    Symptom,
+    of_instance,
+    of_leftovers,
+    of_machine,
+    of_managers,
+    of_root,
+    of_tables,
+)
+from lakehouse.cli.loading import definitions, target
+from lakehouse.cli.table_status import table_statuses
+from lakehouse.cli.tables import declared_logs, logs_of
+from lakehouse.errors import LakehouseError
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from lakehouse.dagster.io_manager import DeltaIOManager
+    from lakehouse.dagster.resources import LocalSpark
+
+_HOME = "DAGSTER_HOME"
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    add_place(parser)
+    parser.add_argument(
+        "--spark", action="store_true", help="also start Spark, and ask it for its versions and settings"
+    )
+    add_json(parser)
+
+
+def _run(given: Namespace) -> Answer:
+    from lakehouse.cli.pages.doctor_page import doctor_page
+
+    symptoms = [*of_machine(), *_of_lakehouse(given)]
+    wrong = any(symptom.health is Health.WRONG for symptom in symptoms)
+    value = {"symptoms": [{**asdict(symptom), "health": symptom.health.value} for symptom in symptoms]}
+    return Answer(value, doctor_page(symptoms), code=int(wrong))
+
+
+def _of_lakehouse(given: Namespace) -> Iterator[Symptom]:
+    """What is found of the tables that the command line names, or that are defined here."""
+    if given.root is not None:
+        yield from of_root(given.root)
+        if given.root.is_dir():
+            yield from of_tables(table_statuses(logs_of(given)), time.time())
+        return
+    try:
+        target(given)
+    except UsageError as error:
+        yield Symptom("Definitions", Health.LOOK, f"none are looked at. {error}")
+        return
+    try:
+        defs = definitions(given)
+    except UsageError:
+        raise
+    except Exception as error:  # whatever a user's module raises
+        what = f"they do not load: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        yield Symptom("Definitions", Health.WRONG, what, "dg check defs")
+        return
+    yield from _of_definitions(given, defs)
+
+
+def _of_definitions(given: Namespace, defs: "dg.Definitions") -> Iterator[Symptom]:
+    from lakehouse.dagster.io_manager import code_location_of, managers_of
+    from lakehouse.dagster.resources import LocalSpark
+    from lakehouse.delta.location import Storage
+
+    code_location, managers = code_location_of(defs), managers_of(defs.resources)
+    yield Symptom("Definitions", Health.GOOD, f"{target(given).name}, tables: {len(code_location.tables)}")
+    yield from of_managers(managers)
+    sparks = [*(defs.resources or {}).values(), *(manager.spark for manager in managers.values())]
+    for spark in {str(spark.directory): spark for spark in sparks if isinstance(spark, LocalSpark)}.values():
+        yield from _of_local_spark(spark)
+    refs = [table.ref for table in code_location.tables.values() if table.ref is not None]
+    local = [Path(ref.files.path) for ref in refs if ref.files is not None and ref.files.storage is Storage.FILES]
+    yield from of_leftovers(local, Path.cwd())
+    yield from of_tables(table_statuses(declared_logs(code_location)), time.time())
+    yield from _of_dagster()
+    if given.spark:
+        for key, manager in managers.items():
+            yield _of_session(key, manager)
+
+
+def _of_local_spark(spark: "LocalSpark") -> Iterator[Symptom]:
+    """The root of a local Spark, and what keeps the Spark from starting."""
+    from lakehouse.server.lifecycle import Server
+    from lakehouse.server.settings import local_settings
+
+    remote = os.environ.get("SPARK_REMOTE")
+    if remote:
+        what = f"SPARK_REMOTE is {remote}, and LocalSpark refuses to start beside it"
+        yield Symptom("Spark", Health.WRONG, what, "unset SPARK_REMOTE")
+    root = spark.directory
+    try:
+        wanted = Server(root, local_settings(root) | spark.spark_config, spark.idle).fingerprint
+    except LakehouseError as error:
+        yield Symptom("Spark", Health.WRONG, str(error))
+        wanted = None
+    yield from of_root(root, wanted)
+
+
+def _of_dagster() -> Iterator[Symptom]:
+    """Dagster's instance, by the variable that names it."""
+    import dagster as dg
+
+    home = os.environ.get(_HOME)
+    if not home:
+        what = f"{_HOME} is not set, so Dagster forgets its history when it stops"
+        yield Symptom("Instance", Health.LOOK, what, 'echo "DAGSTER_HOME=$PWD/.dagster" >> .env && mkdir -p .dagster')
+        return
+    if not Path(home).is_dir():
+        yield Symptom("Instance", Health.WRONG, f"{_HOME} names {home}, which is no directory", f"mkdir -p {home}")
+        return
+    try:
+        with dg.DagsterInstance.get() as instance:
+            yield Symptom("Instance", Health.GOOD, home)
+            yield from of_instance(instance, time.time())
+    except Exception as error:  # its storage may be anywhere
+        what = f"{home} cannot be opened: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        yield Symptom("Instance", Health.WRONG, what)
+
+
+def _of_session(key: str, manager: "DeltaIOManager") -> Symptom:
+    """Whether the Spark of an IO manager starts, and is one that was tested, with settings that lose no rows."""
+    try:
+        session = manager.session()
+        delta = session.sql("SELECT java_method('io.delta.package', 'VERSION')").collect()[0][0]
+    except LakehouseError as error:
+        return Symptom(f"Spark of {key}", Health.WRONG, str(error))
+    except Exception as error:  # whatever a Spark raises that does not start
+        return Symptom(f"Spark of {key}", Health.WRONG, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+    return Symptom(f"Spark of {key}", Health.GOOD, f"Spark {session.version} with Delta {delta} answers")
+
+
+DOCTOR = Command(_add_arguments, _run)

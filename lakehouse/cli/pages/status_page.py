@@ -1,0 +1,207 @@
+"""How `lakehouse status` looks: a line for each table, how far it has read each source, and what to do next."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from lakehouse.cli.comparisons import Comparison
+from lakehouse.cli.pages.screen import (
+    GOOD,
+    NAME,
+    QUIET,
+    WAITING,
+    WRONG,
+    Layouts,
+    ago,
+    assemble,
+    count,
+    grid,
+    indent,
+    span,
+    table_name,
+)
+from lakehouse.cli.table_status import NewCode, SourcePosition, TableState, TableStatus
+from lakehouse.delta.commit_info import count_of
+
+_SHOWN = 3
+"""So many partitions are named."""
+_BAR = 10
+"""The columns of a bar."""
+_SIGNS: Mapping[TableState, tuple[str, str]] = {
+    TableState.SOURCE: ("○", QUIET),
+    TableState.UP_TO_DATE: ("✔", GOOD),
+    TableState.BEHIND: ("●", WAITING),
+    TableState.BY_PARTITION: ("◐", ""),
+    TableState.GAP: ("✖", WRONG),
+    TableState.UNREADABLE: ("✖", WRONG),
+    TableState.UNKNOWN: ("?", QUIET),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StatusPage:
+    """Where all tables stand.
+
+    Args:
+        statuses: The tables.
+        compared: When each was last compared with a recompute, as far as that is known.
+        unknown: Why that is not known, as a clause; None if it is, or if nobody asks.
+        now: The present, in seconds since the epoch.
+        words: The words of the command line that name the definitions; None if there are none to run.
+    """
+
+    statuses: Sequence[TableStatus]
+    compared: Mapping[str, Comparison]
+    unknown: str | None
+    now: float
+    words: Sequence[str] | None = field(default=())
+
+    def view(self) -> RenderableType:
+        """The page, in both layouts."""
+        if not self.statuses:
+            return Text("0 tables.")
+        return Group(Layouts(self._table(), self._stack()), Text(), *self._last_lines())
+
+    def _table(self) -> RenderableType:
+        shows = any(status.name in self.compared for status in self.statuses)
+        headings = ["Table", "State", "Version", "Rows", "Written", *["Compared"] * shows, "Read so far"]
+        table = grid(*headings, right=("Version", "Rows", "Written"))
+        for place, (_, group) in enumerate(groupby(self.statuses, key=_folder)):
+            if place:
+                table.add_row()
+            for status in group:
+                cells = [
+                    table_name(status.name),
+                    _state(status),
+                    "" if status.version is None else str(status.version),
+                    count(status.rows),
+                    ago(status.written, self.now),
+                    *[self._comparison(status)] * shows,
+                    Group(*self._readings(status, bar=True)),
+                ]
+                table.add_row(*cells)
+        return table
+
+    def _stack(self) -> RenderableType:
+        parts: list[RenderableType] = []
+        for status in self.statuses:
+            facts = [
+                "" if status.version is None else f"version {status.version}",
+                "" if status.rows is None else count_of(status.rows, "row"),
+                ago(status.written, self.now),
+            ]
+            line = "  ".join(fact for fact in facts if fact)
+            parts.append(Text.assemble(table_name(status.name), "  ", _state(status), ("  " + line, QUIET)))
+            parts += [indent(line) for line in self._readings(status, bar=False)]
+            if status.name in self.compared and self.compared[status.name].impossible is None:
+                parts.append(indent(Text.assemble("compared: ", self._comparison(status))))
+        return Group(*parts)
+
+    def _comparison(self, status: TableStatus) -> Text:
+        comparison = self.compared.get(status.name)
+        if comparison is None:
+            return Text()
+        if comparison.impossible is not None or comparison.at is None:
+            return assemble((str(comparison), QUIET))
+        of = f" ({comparison.of})" if comparison.of else ""
+        verdict = ("equal", GOOD) if comparison.equal else ("DIFFERENT", WRONG)
+        return assemble(f"{ago(comparison.at, self.now)}, ", verdict, of)
+
+    def _readings(self, status: TableStatus, *, bar: bool) -> Iterator[Text]:
+        if status.problem is not None:
+            yield assemble((status.problem, WRONG))
+        if status.partitions and status.reads:
+            yield assemble((f"partition {', '.join(status.partitions)}, the last that was written:", QUIET))
+        for reading in status.reads:
+            yield self._reading(reading, bar=bar, of_partition=bool(status.partitions))
+
+    def _reading(self, reading: SourcePosition, *, bar: bool, of_partition: bool) -> Text:
+        upto = f" at {reading.read}" + ("" if reading.newest is None else f" of {reading.newest}")
+        line = Text(reading.source) + Text(upto, QUIET)
+        if bar and reading.newest is not None:
+            line = _bar(reading) + Text(" ") + line
+        if reading.problem is not None:
+            return line.append(f"  {reading.problem}", WRONG)
+        if reading.newest is None:
+            return line.append("  not looked at", QUIET)
+        if reading.gap is not None:
+            return line.append(f"  gap: {reading.gap}", WRONG)
+        if reading.is_snapshot:
+            return line.append("  snapshot", QUIET)
+        if reading.unread and not of_partition:
+            unread = f"  {count_of(reading.unread, 'version')} unread"
+            since = "" if reading.since is None else f", for {span(self.now - reading.since / 1000)}"
+            return line.append(unread + since, WAITING)
+        return line
+
+    def _last_lines(self) -> Iterator[Text]:
+        for status in self.statuses:
+            if status.new_code is not None:
+                yield Text(_waiting(status.name, status.new_code))
+        states = [(state, sum(each.state is state for each in self.statuses)) for state in TableState]
+        yield Text.assemble(
+            f"{count_of(len(self.statuses), 'table')}: ",
+            *_join([assemble((f"{number} {state.value}", _SIGNS[state][1])) for state, number in states if number]),
+            ".",
+        )
+        different = sorted(name for name, each in self.compared.items() if each.equal is False)
+        if different:
+            yield assemble((f"Different from a recompute: {', '.join(different)}.", WRONG))
+        if self.unknown is not None:
+            yield assemble((f"When tables were compared with a recompute is not known here: {self.unknown}.", QUIET))
+        following = self._next(different)
+        if following is not None:
+            yield assemble(("next: ", QUIET), (following[0], NAME), (f"   {following[1]}", QUIET))
+
+    def _next(self, different: Sequence[str]) -> tuple[str, str] | None:
+        """The command to give next, and what for; None if there is nothing to do, or if nothing can be run."""
+        if self.words is None:
+            return None
+        named = {state: [each.name for each in self.statuses if each.state is state] for state in TableState}
+        more = "".join(f" {word}" for word in self.words)
+        if named[TableState.UNREADABLE]:
+            return f"lakehouse doctor{more}", "what is wrong, and what mends it"
+        if named[TableState.GAP]:
+            return f"lakehouse explain {named[TableState.GAP][0]}{more}", "what the next run does about the gap"
+        if different:
+            return f"lakehouse run {' '.join(different)} --full-refresh{more}", "writes the rows that differ"
+        if named[TableState.BEHIND]:
+            return f"lakehouse run {' '.join(named[TableState.BEHIND])}{more}", "reads what is unread"
+        return None
+
+
+def _folder(status: TableStatus) -> str:
+    return status.name.rpartition("/")[0]
+
+
+def _state(status: TableStatus) -> Text:
+    sign, style = _SIGNS[status.state]
+    return assemble((f"{sign} {status.state.value}", style))
+
+
+def _bar(reading: SourcePosition) -> Text:
+    """How much of the versions of a source has been read."""
+    newest = reading.newest or 0
+    whole = 1.0 if newest <= 0 else min(1.0, max(0.0, reading.read / newest))
+    unread = (reading.unread > 0 or reading.gap is not None) and not reading.is_snapshot
+    filled = min(_BAR - unread, round(whole * _BAR))
+    return assemble(("━" * filled, GOOD), ("╌" * (_BAR - filled), WAITING))
+
+
+def _join(parts: Sequence[Text]) -> Iterator[Text]:
+    for place, part in enumerate(parts):
+        yield Text(", ") + part if place else part
+
+
+def _waiting(table: str, new: NewCode) -> str:
+    """What the next run of a table compares because its code changed."""
+    if new.partitions:
+        shown = ", ".join(new.partitions[:_SHOWN]) + ", ..." * (len(new.partitions) > _SHOWN)
+        of = f"each of {count_of(len(new.partitions), 'partition')} is compared once, in its own next run: {shown}"
+    else:
+        rows = "" if new.rows is None else f" ({count_of(new.rows, 'row')})"
+        of = f"its next run compares everything once{rows}"
+    return f"{table}: {new.why}; {of}."

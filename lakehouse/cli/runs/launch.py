@@ -1,0 +1,120 @@
+"""`lakehouse run`: one run of some assets, in the queue of Dagster's instance if its daemon is alive, else here."""
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target, document, no_such
+from lakehouse.cli.loading import Target, definitions, target
+from lakehouse.cli.runs.run_request import ALLOWED, RunRequest
+from lakehouse.cli.runs.run_result import RunResult
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+    from lakehouse.dagster.code_location import AssetTable
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    add_target(parser)
+    parser.add_argument("assets", metavar="ASSET", nargs="+", help="asset keys, their parts joined by /")
+    parser.add_argument("--partition", metavar="KEY", help="the partition, if the assets have partitions")
+    parser.add_argument(
+        "--full-refresh", action="store_true", help="compute everything, and write the rows that differ"
+    )
+    parser.add_argument(
+        "--go-on-from", metavar="V", help="of an Append: the version of its source after which it continues, or now"
+    )
+    parser.add_argument("--restate-from", metavar="T", help="of a History: from when on it is computed again")
+    parser.add_argument(
+        "--allow", choices=ALLOWED, action="append", default=[], help="let one extract through; may be repeated"
+    )
+    parser.add_argument("--checks", action="store_true", help="also make the checks that read whole tables")
+    parser.add_argument("--config", metavar="JSON", type=document, help="the run config, as Dagster takes it")
+    add_json(parser)
+
+
+def _run(given: Namespace) -> Answer:
+    assets, allow = tuple(dict.fromkeys(given.assets)), tuple(dict.fromkeys(given.allow))
+    request = RunRequest(
+        assets, given.partition, given.full_refresh, given.go_on_from, given.restate_from, allow, given.checks
+    )
+    source, defs = target(given), definitions(given)
+    tables = tables_of(request, defs)
+    from lakehouse.cli.pages.run_page import run_page
+    from lakehouse.cli.runs.submit import instance_here
+
+    with instance_here() as instance:
+        result = _result(instance, source, defs, request, tables, given)
+    sys.stderr.writelines(asset.stack for asset in result.assets)
+    return Answer(result.as_document(), run_page(result), 0 if result.succeeded else 1)
+
+
+def tables_of(request: RunRequest, defs: "dg.Definitions") -> "list[AssetTable]":
+    """What the definitions say of each asset of a run.
+
+    Raises:
+        UsageError: There is no such asset, or its partition is not named.
+        LakehouseError: A run tag cannot be asked of its asset.
+    """
+    from lakehouse.dagster.definitions.explaining import explainable
+    from lakehouse.dagster.io_manager import code_location_of, managers_of
+    from lakehouse.dagster.run_tags import request_by
+
+    code_location, managers = code_location_of(defs), managers_of(defs.resources)
+    names = explainable(code_location)
+    tables = {table.name: table for table in code_location.tables.values()}
+    for name in request.assets:
+        if name not in names:
+            raise UsageError(no_such("asset", name, names))
+        table = tables[name]
+        if (table.partitions_def is None) != (request.partition is None):
+            raise UsageError(
+                f"{name} has partitions. Say which: --partition KEY."
+                if request.partition is None
+                else f"{name} has no partitions. Leave --partition out."
+            )
+        if table.asset is not None and table.manager in managers and table.is_written:
+            request_by(request.tags, managers[table.manager].describe(table.asset, table.key))
+    return [tables[name] for name in request.assets]
+
+
+def _result(
+    instance: "dg.DagsterInstance",
+    source: Target,
+    defs: "dg.Definitions",
+    request: RunRequest,
+    tables: "Sequence[AssetTable]",
+    given: Namespace,
+) -> RunResult:
+    """Executes the run, says what happens meanwhile, and gives what became of it."""
+    from lakehouse.cli.pages.run_page import asset_line, before, progress
+    from lakehouse.cli.pages.screen import working
+    from lakehouse.cli.runs.run_log import RunLog
+    from lakehouse.cli.runs.submit import enqueue, execute_here, has_daemon, holds_pools, tags_of, wait_for
+
+    began, width = time.time(), max(map(len, request.assets))
+    is_here, config = not has_daemon(instance, began), cast("dict[str, Any]", given.config or {})
+    steps = {table.asset.op.name: (table.name,) for table in tables if table.asset is not None}
+    # With --json the output is the document, so that what happens is said beside it.
+    with working("The run is starting", sys.stderr if given.json else sys.stdout) as work:
+        log = RunLog(steps, lambda result: work.say(asset_line(result, width)))
+
+        def look(status: str) -> None:
+            work.update(progress(log, status, len(tables)))
+
+        tags = tags_of(instance, defs, request)
+        if is_here:
+            work.say(before(is_here=True, pools=holds_pools(instance)))
+            run, succeeded = execute_here(instance, defs, request, tags, config, log, look)
+        else:
+            run = enqueue(instance, source, request, tags, config)
+            work.say(before(is_here=False, pools=True, run=run))
+            succeeded = wait_for(instance, run, log, look)
+    seconds = round(time.time() - began, 2)
+    return RunResult(run, is_here, succeeded, tuple(log.results), log.checks, tuple(log.failed), seconds)
+
+
+RUN = Command(_add_arguments, _run)

@@ -1,0 +1,161 @@
+"""`lakehouse diff`: which rows two versions of a table hold differently, with the old and the new values."""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
+from lakehouse.cli.loading import definitions, manager
+from lakehouse.cli.table_status import LOOKED_BACK, mark_in
+from lakehouse.errors import LakehouseError, ReadError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lakehouse.delta.commit_info import Commit
+    from lakehouse.delta.log import Head, Log
+    from lakehouse.difference.between_versions import VersionDiff
+    from lakehouse.spark.table_version import TableRef, TableVersion
+
+_MOST = 20
+"""So many rows are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class _DiffedTable:
+    """The table, and who reads it.
+
+    Args:
+        ref: The table.
+        session: Returns the session that reads its rows.
+        key: The key that it declares; empty if it declares none.
+    """
+
+    ref: "TableRef"
+    session: "Callable[[], SparkSession]"
+    key: Sequence[str]
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    add_place(parser)
+    add_table(parser)
+    parser.add_argument(
+        "versions", metavar="V", type=int, nargs="*", help="the earlier and the later version; else the last two"
+    )
+    parser.add_argument(
+        "--key", metavar="COLUMN", action="append", help="a column that identifies a row; may be repeated"
+    )
+    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"how many rows are shown ({_MOST})")
+    add_json(parser)
+
+
+def _run(given: Namespace) -> Answer:
+    from lakehouse.cli.pages.diff_page import diff_page
+    from lakehouse.cli.pages.screen import working_beside
+
+    table = _diffed_table(given)
+    log = table.ref.log(table.session)
+    head = log.head()
+    if head is None:
+        raise ReadError(f"There is no table '{given.table}'.", "Nothing was read. `lakehouse status` lists the tables.")
+    first, last = _versions(given, head)
+    commits = sorted(log.commits(last, first + 1), key=lambda commit: commit.version)
+    key = tuple(given.key or _key_in(log, last) or table.key)
+    with working_beside(f"Comparing versions {first} and {last} of {given.table}"):
+        diff, way = _diff(table, log, head, commits, (first, last), key, given.limit)
+    value = {"table": given.table, "after": first, "upto": last, "key": list(key), "by": way, **asdict(diff)}
+    return Answer(value, diff_page(given.table, (first, last), diff, way))
+
+
+def _versions(given: Namespace, head: "Head") -> tuple[int, int]:
+    match given.versions:
+        case []:
+            first, last = head.version - 1, head.version
+        case [first]:
+            last = head.version
+        case [first, last]:
+            pass
+        case _:
+            raise UsageError("Two versions are compared: lakehouse diff TABLE V1 V2.")
+    if not 0 <= first < last <= head.version:
+        raise UsageError(
+            f"{given.table} has no versions {first} and {last} to compare: its versions are 0 to {head.version}, and "
+            f"the earlier one comes first."
+        )
+    return first, last
+
+
+def _diffed_table(given: Namespace) -> _DiffedTable:
+    from lakehouse.dagster.io_manager import code_location_of, managers_of
+
+    if given.root is not None:
+        from lakehouse.cli.tables import log_of, logs_of
+        from lakehouse.spark.table_version import TableRef
+
+        log_of(given.table, logs_of(given))
+        return _DiffedTable(TableRef.at_path(given.table, f"{given.root}/{given.table}"), manager(given).session, ())
+    defs = definitions(given)
+    tables = {table.name: table for table in code_location_of(defs).tables.values() if table.ref is not None}
+    managers = managers_of(defs.resources)
+    if given.table not in tables:
+        raise UsageError(no_such("table", given.table, tables))
+    table = tables[given.table]
+    assert table.ref is not None
+    return _DiffedTable(table.ref, managers[table.manager].session, table.declared.key_columns)
+
+
+def _key_in(log: "Log", version: int) -> tuple[str, ...]:
+    """The key that the newest mark says is unique; empty if none says that."""
+    marks = (mark_in(commit) for commit in islice(log.commits(version), LOOKED_BACK))
+    return next((mark.key for mark in marks if mark is not None and mark.key), ())
+
+
+def _diff(
+    table: _DiffedTable,
+    log: "Log",
+    head: "Head",
+    commits: "Sequence[Commit]",
+    versions: tuple[int, int],
+    key: tuple[str, ...],
+    most: int,
+) -> "tuple[VersionDiff, str]":
+    """What differs, and by what that was found: the change feed names the keys, or all rows of both are compared."""
+    from lakehouse.delta.commit_info import NO_ROWS
+    from lakehouse.difference.between_versions import VersionDiff, diff_versions
+    from lakehouse.spark.diagnosis import first_line
+    from lakehouse.spark.table_version import TableVersion
+
+    if all(commit.is_quiet for commit in commits):
+        return VersionDiff(NO_ROWS, ()), "the log: no commit between them changed a row"
+    before, after = (TableVersion(table.session, table.ref, head.table_id, version) for version in versions)
+    why = "the table has no key" if not key else _why_no_feed(log, head, commits, after)
+    try:
+        if why is None:
+            touched: DataFrame = after.feed(versions[0] + 1, versions[1])
+            try:
+                return diff_versions(before, after, key, most, touched), "the keys in the change feed"
+            except LakehouseError:
+                raise
+            except Exception as error:
+                why = f"the change feed cannot be read: {first_line(error)}"
+        return diff_versions(before, after, key, most), f"all rows of both versions, because {why}"
+    except LakehouseError:
+        raise
+    except Exception as error:
+        raise ReadError(
+            f"Versions {versions[0]} and {versions[1]} of '{table.ref.name}' cannot be compared: {first_line(error)}",
+            "Nothing was written. Files of an old version may have been removed by VACUUM: try later versions.",
+        ) from error
+
+
+def _why_no_feed(log: "Log", head: "Head", commits: "Sequence[Commit]", after: "TableVersion") -> str | None:
+    """Why the change feed does not tell which keys changed; None if it does."""
+    from lakehouse.read.feed_trust import why_off, why_unreliable
+
+    off = why_off(log, head, commits, tuple(commits))
+    return off or why_unreliable(log, tuple(commits), after, maps=head.maps_columns)
+
+
+DIFF = Command(_add_arguments, _run)

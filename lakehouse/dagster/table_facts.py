@@ -1,0 +1,73 @@
+"""Facts about a table in Dagster's own keys: where it is, its columns, how much it holds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+from pyspark.sql.types import StructType
+
+from lakehouse.delta.log import Head, Log
+from lakehouse.delta.partition_keys import Bounds, Extent, OneValue, extent
+from lakehouse.delta.text import fold
+from lakehouse.read.run import Run
+from lakehouse.spark.table_version import TableRef
+from lakehouse.spark.types import as_struct, partition_types
+
+STORAGE_KIND = "deltalake"
+"""Delta as Dagster's pages know it: its kind has an icon."""
+
+
+def table_metadata(ref: TableRef) -> dict[str, str]:
+    """Where a table is, in Dagster's own keys; of a table without a catalog name its key stands for one."""
+    name = ref.name.replace("/", ".") if ref.files is not None else ref.identifier.replace("`", "")
+    return {"dagster/table_name": name, "dagster/storage_kind": STORAGE_KIND, "dagster/uri": ref.location}
+
+
+def partition_rows(run: Run, log: Log, head: Head | None) -> dict[str, int]:
+    """How many rows the partition of the run has, if the table's files are laid out by its columns."""
+    slice_ = run.slice
+    if head is None or slice_ is None or len(slice_.partitions) != 1:
+        return {}
+    schema = log.file_schema(head.version) if fold(slice_.columns) <= fold(head.partition_columns) else None
+    if schema is None:
+        return {}
+    (partition,) = slice_.partitions
+    types = {name.lower(): kind for name, kind in partition_types(as_struct(schema)).items()}
+    extents = {
+        column.lower(): extent(text, partition.windows.get(column), types[column.lower()])
+        for column, text in partition.values.items()
+    }
+
+    def holds(values: Mapping[str, Any]) -> bool:
+        of_file = {name.lower(): value for name, value in values.items()}
+        return all(_is_in(of_file[column], extents[column]) for column in extents)
+
+    rows = log.live_rows(head.version, holds)
+    return {} if rows is None else {"dagster/partition_row_count": rows}
+
+
+def _is_in(value: Any, of: Extent) -> bool:
+    match of:
+        case OneValue(value=one):
+            return value == one
+        case Bounds():
+            return value is not None and value in of
+
+
+def size_of(log: Log, head: Head | None) -> dict[str, Any]:
+    """How much the table holds, deleted rows left out."""
+    size, rows = log.size(), None if head is None else log.live_rows(head.version)
+    if size is None:
+        return {}
+    count = {"dagster/row_count": rows} if rows is not None else {"rows": f"at most {size.rows:,}"}
+    return {"dagster/size_bytes": size.bytes} | count
+
+
+def column_schema(schema: StructType) -> dg.TableSchema:
+    """A Spark schema as Dagster shows one, with the column comments as descriptions."""
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(column.name, column.dataType.simpleString(), column.metadata.get("comment"))
+            for column in schema.fields
+        ]
+    )

@@ -1,0 +1,116 @@
+"""What `lakehouse doctor` finds, on real directories and logs; Spark is not started."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.cli import examinations
+from lakehouse.cli.examinations import Health, of_leftovers, of_machine, of_root, of_tables
+from lakehouse.cli.main import main
+from lakehouse.cli.table_status import TableStatus
+from lakehouse.server.rendezvous import Rendezvous
+from tests.support.marked_tables import append, run
+
+
+def answer(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["doctor", *words, "--json"]) == code
+    return {each["about"]: each for each in json.loads(capsys.readouterr().out)["symptoms"]}
+
+
+def test_a_sound_lake_has_nothing_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "copies", "orders")
+    symptoms = answer(capsys, 0, "--root", str(tmp_path))
+    assert {"Java", "Dagster", "Spark", "Delta's jars", "Root", "Clock", "Spark server", "Tables"} <= symptoms.keys()
+    assert symptoms["Tables"]["what"] == "2 logs can be read, and no table has a gap"
+    assert main(["doctor", "--root", str(tmp_path)]) == 0
+    assert "✖" not in capsys.readouterr().out
+
+
+def test_a_log_that_cannot_be_read_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    append(tmp_path, "orders", 1)
+    (tmp_path / "orders" / "_delta_log" / f"{0:020}.json").write_text("{ no json")
+    symptoms = answer(capsys, 1, "--root", str(tmp_path))
+    assert symptoms["orders"]["health"] == "wrong" and "cannot be trusted" in symptoms["orders"]["what"]
+
+
+def test_missing_jars_and_a_spark_that_was_not_tested_are_named_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examinations, "DIRECTORY", tmp_path)
+    jars = next(each for each in of_machine() if each.about == "Delta's jars")
+    assert jars.health is Health.WRONG and jars.command == "lakehouse spark install"
+    assert jars.what.startswith("7 of 7 jars are missing, or not the pinned ones: delta-spark_")
+    monkeypatch.setattr(examinations, "version", lambda package: "3.5.1")
+    spark = next(each for each in of_machine() if each.about == "Spark")
+    assert spark.what == "pyspark 3.5.1 is not tested: 4.0.1 to 4.2.0 is"
+    assert spark.command == "pip install 'pyspark>=4.0.1,<4.3'"
+
+
+def test_a_process_that_has_the_root_to_itself_is_named(tmp_path: Path) -> None:
+    lock = Rendezvous(tmp_path).jvm()
+    assert lock.take()
+    lock.sign("process 4711")
+    server = next(each for each in of_root(tmp_path) if each.about == "Spark server")
+    lock.let_go()
+    assert server.health is Health.LOOK and server.what.startswith("process 4711 has ")
+    server = next(each for each in of_root(tmp_path) if each.about == "Spark server")
+    assert server.health is Health.GOOD
+
+
+def test_a_root_that_is_not_there_yet_is_only_worth_a_look(tmp_path: Path) -> None:
+    (root,) = of_root(tmp_path / "lake")
+    assert root.health is Health.LOOK and not (tmp_path / "lake").exists()
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_the_clock_is_that_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(examinations.time, "time", lambda: now + 90)
+    clock = next(each for each in of_root(tmp_path) if each.about == "Clock")
+    assert clock.what in (
+        "the disk's clock is 90 s behind this machine's",
+        "the disk's clock is 89 s behind this machine's",
+    )
+
+
+def test_what_a_dead_writer_left_is_named(tmp_path: Path) -> None:
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "part-0.parquet").touch()
+    append(tmp_path, "orders", 1)
+    (tmp_path / ".tmp_dagster_home_abc").mkdir()
+    half, home = of_leftovers([tmp_path / "half", tmp_path / "orders", tmp_path / "none"], tmp_path)
+    assert f"{tmp_path}/half holds files and no log" in half.what
+    assert home.command == "rm -r .tmp_dagster_home_*"
+
+
+def test_a_commit_of_the_future_is_worth_a_look() -> None:
+    later = TableStatus("orders", 3, int((time.time() + 600) * 1000))
+    future, sound = of_tables([later], time.time())
+    assert future.health is Health.LOOK and "version 3 was committed" in future.what and sound.health is Health.GOOD
+
+
+def test_definitions_that_do_not_load_are_one_finding_among_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    symptoms = answer(capsys, 0)
+    assert symptoms["Definitions"]["health"] == "look"
+    (tmp_path / "definitions.py").write_text("raise KeyError('no such thing')")
+    symptoms = answer(capsys, 1)
+    assert symptoms["Definitions"]["what"] == "they do not load: KeyError: 'no such thing'"
+    (tmp_path / "definitions.py").write_text(
+        "import dagster as dg\nfrom lakehouse import DeltaIOManager, LocalSpark\n"
+        "spark = LocalSpark(root='lake')\n"
+        "defs = dg.Definitions(resources={'io_manager': DeltaIOManager(spark=spark, root='lake')})"
+    )
+    monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
+    symptoms = answer(capsys, 1)
+    assert symptoms["Spark"]["command"] == "unset SPARK_REMOTE"
+    assert symptoms["io_manager"]["what"] == f"tables at {Path.cwd()}/lake"
+    assert symptoms["Instance"]["what"].startswith("DAGSTER_HOME is not set")

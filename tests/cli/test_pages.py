@@ -1,0 +1,229 @@
+"""How answers look: values in, text out; at 80 columns, at 140, in a pipe, with colours and without."""
+
+import io
+import re
+
+import pytest
+from rich.text import Text
+
+from lakehouse.cli.comparisons import Comparison
+from lakehouse.cli.examinations import Health, Symptom
+from lakehouse.cli.pages.diff_page import diff_page
+from lakehouse.cli.pages.doctor_page import doctor_page
+from lakehouse.cli.pages.forecast_page import forecast_page
+from lakehouse.cli.pages.run_page import asset_line, run_page
+from lakehouse.cli.pages.screen import ago, count, render, show, span
+from lakehouse.cli.pages.status_page import StatusPage
+from lakehouse.cli.pages.table_pages import Change, changes_page
+from lakehouse.cli.runs.run_result import AssetEnd, AssetResult, RunResult
+from lakehouse.cli.table_status import SourcePosition, TableStatus
+from lakehouse.delta.commit_info import NO_ROWS, Rows
+from lakehouse.difference.between_versions import RowDiff, VersionDiff
+from lakehouse.read.forecast import Forecast, InputForecast, Reading, RunEffect, WriteForecast
+
+NOW = 1_700_000_000.0
+MINUTE = 60_000
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def at(minutes: int) -> int:
+    return int(NOW * 1000) - minutes * MINUTE
+
+
+LAKE = (
+    TableStatus("bronze/events", 14, at(2), rows=6_400_000),
+    TableStatus(
+        "silver/flights", 22, at(2), "3fa1c2d4e5", (), (SourcePosition("bronze/events", 14, 14),), rows=336_776
+    ),
+    TableStatus("gold/delays", 18, at(1440), "77", (), (SourcePosition("silver/flights", 20, 22, 2, at(64)),), rows=16),
+    TableStatus(
+        "gold/routes", 9, at(9000), "02", (), (SourcePosition("silver/flights", 17, 22, gap="it was cleaned up"),)
+    ),
+)
+STATUS = StatusPage(LAKE, {"gold/delays": Comparison(at(60), equal=True)}, None, NOW, ("-m", "shop"))
+CHANGES = changes_page(
+    "silver/flights",
+    22,
+    [
+        Change(20, at(1440), "MERGE", Rows(842, 0, 0), "3fa1c2d4e5"),
+        Change(21, at(60), "OPTIMIZE", NO_ROWS, None),
+        Change(22, at(2), "WRITE", Rows(899, 3, 1), "91d0c2d4e5"),
+    ],
+    NOW,
+)
+DIFF = diff_page(
+    "gold/delays",
+    (17, 18),
+    VersionDiff(
+        Rows(1, 1, 1),
+        (
+            RowDiff("update", {"carrier": "AA"}, {"worst": "12", "note": "x" * 90}, {"worst": None, "note": "y"}),
+            RowDiff("insert", {"carrier": "B6"}, None, {"worst": "3"}),
+            RowDiff("delete", {"carrier": "HA"}, {"worst": "1"}, None),
+        ),
+        added=("note",),
+    ),
+    "the keys in the change feed",
+)
+FORECAST = forecast_page(
+    Forecast(
+        "gold/delays",
+        None,
+        18,
+        RunEffect.WRITES,
+        "1 source of 1 changed.",
+        (InputForecast("silver/flights", Reading.CHANGES, 22, 20, 2, Rows(899, 3, 1)),),
+        WriteForecast("Merge", "the rows that differ are written", ("carrier",)),
+    ),
+    {"silver/flights": [Change(22, at(2), "WRITE", Rows(899, 3, 1), "91d0c2d4e5")]},
+    NOW,
+)
+DOCTOR = doctor_page(
+    [
+        Symptom("Java", Health.GOOD, "/usr/bin/java"),
+        Symptom("Delta's jars", Health.WRONG, "7 of 7 jars are missing", "lakehouse spark install"),
+        Symptom("Clock", Health.LOOK, "the disk's clock is 90 s behind this machine's", "date -u"),
+    ]
+)
+PAGES = {"status": STATUS.view(), "changes": CHANGES, "diff": DIFF, "forecast": FORECAST, "doctor": DOCTOR}
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_a_page_is_never_wider_than_the_screen(name: str, width: int) -> None:
+    lines = render(PAGES[name], width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert all(line == line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_colours_add_nothing_that_the_plain_text_does_not_say(name: str) -> None:
+    coloured = render(PAGES[name], 140, "truecolor")
+    assert ESCAPE.search(coloured)
+    assert [line.rstrip() for line in ESCAPE.sub("", coloured).splitlines()] == render(PAGES[name], 140).splitlines()
+
+
+def test_a_pipe_gets_plain_text_in_lines_that_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    pipe = io.StringIO()
+    show(STATUS.view(), pipe)
+    assert "\x1b" not in pipe.getvalue()
+    (line,) = [line for line in pipe.getvalue().splitlines() if line.startswith("gold/delays")]
+    assert line.endswith("silver/flights at 20 of 22  2 versions unread, for 1 h 4 min")
+
+
+def test_an_output_that_takes_no_unicode_gets_signs_that_it_takes() -> None:
+    output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    show(STATUS.view(), output)
+    output.seek(0)
+    text = output.read()
+    assert "x gap" in text and "+ up to date" in text and "====" in text
+
+
+def test_the_status_says_how_much_there_is_how_old_it_is_and_what_to_do_next() -> None:
+    wide = render(STATUS.view(), 160)
+    assert "bronze/events   ○ source" in wide and "6.4 M" in wide and "336,776" in wide
+    assert "1 h ago, equal" in wide and "━━━━━━━━━╌ silver/flights at 20 of 22" in wide
+    assert "gap: it was cleaned up" in wide
+    assert "4 tables: 1 source, 1 up to date, 1 behind, 1 gap." in wide
+    assert wide.endswith("next: lakehouse explain gold/routes -m shop   what the next run does about the gap\n")
+    behind = StatusPage(LAKE[:3], {}, None, NOW, ())
+    assert render(behind.view()).endswith("next: lakehouse run gold/delays   reads what is unread\n")
+    without_definitions = StatusPage(LAKE, {}, None, NOW, None)
+    assert "next:" not in render(without_definitions.view())
+
+
+def test_below_a_hundred_columns_the_status_is_stacked_and_no_name_is_cut() -> None:
+    lines = render(STATUS.view(), 80).splitlines()
+    assert "gold/delays  ● behind  version 18  16 rows  1 d ago" in lines
+    assert "  silver/flights at 20 of 22  2 versions unread, for 1 h 4 min" in lines
+
+
+def test_the_changes_are_newest_first_and_tell_inserts_from_updates_and_deletes() -> None:
+    wide = render(CHANGES, 140).splitlines()
+    versions = [line.split()[0] for line in wide if line.strip()[:2] in ("20", "21", "22")]
+    assert versions == ["22", "21", "20"]
+    (newest,) = [line for line in wide if line.split()[:1] == ["22"]]
+    assert newest.split()[4:8] == ["WRITE", "899", "3", "1"] and "++++++++++++~-" in newest
+    assert "run 91d0c2d4" in newest and "91d0c2d4e5" not in newest
+    assert "  903 rows changed: 899 inserted, 3 updated, 1 deleted" in render(CHANGES, 80).splitlines()
+
+
+def test_a_difference_shows_the_old_and_the_new_value_of_each_column_that_differs() -> None:
+    wide = render(DIFF, 140)
+    assert wide.startswith("gold/delays  version 17 → 18: 3 rows changed: 1 inserted, 1 updated, 1 deleted\n")
+    assert re.search(r"~ +carrier=AA +worst +12 +NULL", wide)
+    assert re.search(r"\+ +carrier=B6 +worst +3", wide) and re.search(r"- +carrier=HA +worst +1", wide)
+    assert "+ column note" in wide and "x" * 39 + "…" in wide
+    assert "    worst: 12 → NULL" in render(DIFF, 80).splitlines()
+
+
+def test_the_forecast_is_a_tree_of_what_is_read_written_and_recorded() -> None:
+    lines = render(FORECAST, 140).splitlines()
+    assert lines[0] == "The next run of gold/delays writes (its table is at version 18)."
+    assert [line[4:] for line in lines if line[:4] in ("├── ", "└── ")] == [
+        "reads",
+        "writes Merge by key (carrier)",
+        "records silver/flights at 22, in the same commit",
+    ]
+    (commit,) = [line for line in lines if "version 22" in line]
+    assert re.search(r"\+ 899 inserted +~ 3 updated +- 1 deleted +run 91d0c2d4, 2 min ago", commit)
+
+
+def test_the_doctor_names_the_command_that_mends_each_thing() -> None:
+    lines = [line.strip() for line in render(DOCTOR, 80).splitlines()]
+    assert "✖  Delta's jars  7 of 7 jars are missing" in lines and "→ lakehouse spark install" in lines
+    assert lines[-1] == "1 wrong, 1 worth a look."
+    assert render(doctor_page([Symptom("Java", Health.GOOD, "")])).splitlines()[-1] == "Nothing is wrong."
+
+
+def test_a_run_says_a_line_for_each_asset_and_a_sentence_at_the_end() -> None:
+    results = (
+        AssetResult("a", AssetEnd.WRITTEN, 3, 0, 1, 1, 1.44),
+        AssetResult("b/c", AssetEnd.UNCHANGED, 2, 0, 0, 0, 0.2),
+        AssetResult("d", AssetEnd.FAILED, problem="It is wrong."),
+        AssetResult("e", AssetEnd.NOT_RUN, problem="a step that it reads failed"),
+    )
+    assert [render(asset_line(each, 3)).rstrip() for each in results] == [
+        "✔ a    version 3  2 rows changed: 1 updated, 1 deleted  1.4 s",
+        "✔ b/c  version 2  no row changed  0.2 s",
+        "✖ d    failed: It is wrong.",
+        "○ e    not run: a step that it reads failed",
+    ]
+    ended = RunResult(
+        "91d0c2d4e5", is_here=True, succeeded=False, assets=results, checks=2, failed_checks=(), seconds=64.0
+    )
+    assert render(run_page(ended)) == (
+        "failed: 4 assets (1 written, 1 unchanged, 1 failed, 1 not run), 2 checks  1 min, run 91d0c2d4\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (3600, "1 h"),
+        (3840, "1 h 4 min"),
+        (90_000, "1 d 1 h"),
+        (864_000, "10 d"),
+    ],
+)
+def test_a_span_is_in_its_largest_unit(seconds: int, text: str) -> None:
+    assert span(seconds) == text
+
+
+def test_times_and_counts_are_short() -> None:
+    assert (ago(None, NOW), ago(at(0), NOW), ago(at(64), NOW), ago(at(-5), NOW)) == (
+        "",
+        "just now",
+        "1 h ago",
+        "in 5 min",
+    )
+    assert (count(None), count(0), count(999_999), count(6_400_000)) == ("", "0", "999,999", "6.4 M")
+
+
+def test_names_with_brackets_are_no_markup() -> None:
+    assert render(Text("lake/[bold]table")) == "lake/[bold]table\n"
+    assert "lake/[red]x" in render(StatusPage((TableStatus("lake/[red]x", 0, at(1)),), {}, None, NOW, None).view())

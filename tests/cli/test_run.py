@@ -1,0 +1,187 @@
+"""`lakehouse run`: the tags that its options stand for, and runs that this process executes; nothing of Spark is started."""
+
+import json
+import time
+from argparse import Namespace
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, get_args
+
+import dagster as dg
+import pytest
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import PythonFileTarget
+from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
+from dagster._daemon.types import DaemonHeartbeat
+
+from lakehouse.cli.command import UsageError
+from lakehouse.cli.loading import definitions
+from lakehouse.cli.main import main
+from lakehouse.cli.runs.run_request import ALLOWED, RunRequest
+from lakehouse.cli.runs.submit import has_daemon, holds_pools
+from lakehouse.cursor.definition import definition
+from lakehouse.dagster.io_manager import managers_of
+from lakehouse.read.asset import Allowed
+from tests.support.marked_tables import append, run
+
+SHOP = """
+import dagster as dg
+from lakehouse import Append, Changes, DeltaIOManager, History, Merge, Table, incremental
+
+DAYS = dg.StaticPartitionsDefinition(["2013-01-02", "2013-01-03"])
+
+@dg.asset(metadata=Table(key="id"))
+def copies(orders: Changes) -> Merge:
+    return Merge(orders.touched("id").rows, orders.touched("id"))
+
+@dg.asset(metadata=Table(key="id"))
+def broken(orders: Changes) -> Merge:
+    raise ZeroDivisionError("of the user's own")
+
+@dg.asset(metadata=Table(key="id"))
+def after_broken(broken: Changes) -> Merge:
+    return Merge(broken.touched("id").rows, broken.touched("id"))
+
+@dg.asset
+def kept(orders: Changes) -> Append:
+    return Append(orders.appended())
+
+@dg.asset(partitions_def=DAYS, metadata=Table(key="id", partition_by="day"))
+def daily(orders: Changes) -> Merge:
+    return Merge(orders.touched("id").rows, orders.touched("id"))
+
+defs = incremental(dg.Definitions(
+    [dg.AssetSpec("orders"), copies, broken, after_broken, kept, daily],
+    resources={{"io_manager": DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root={root!r})}},
+))
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A file with definitions, of which `copies` has read everything."""
+    root = tmp_path / "lake"
+    append(root, "orders", 1, 2)
+    (home := tmp_path / "home").mkdir()
+    (home / "dagster.yaml").write_text("telemetry: {enabled: false}")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "definitions.py").write_text(SHOP.format(root=str(root)))
+    defs = definitions(Namespace(file="definitions.py", module=None))
+    key = dg.AssetKey("copies")
+    asset = managers_of(defs.resources)["io_manager"].describe(defs.resolve_assets_def(key), key)
+    run(root, "copies", "orders", code=asset.code, **definition(asset.table, None, asset.read_options, {}, ()))
+    return "definitions.py"
+
+
+def answer(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> Any:
+    capsys.readouterr()
+    assert main(["run", *words, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", *words])
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_an_option_is_the_run_tag_of_the_same_meaning() -> None:
+    assert RunRequest(("a", "b"), full_refresh=True, checks=True).tags == {
+        "lakehouse/full_refresh": "a,b",
+        "lakehouse/checks": "true",
+    }
+    assert RunRequest(("a/b",), go_on_from="now").tags == {"lakehouse/go_on_from/a/b": "now"}
+    assert RunRequest(("a/b",), restate_from="2026-01-31").tags == {"lakehouse/restate_from/a/b": "2026-01-31"}
+    assert RunRequest(("a",), allow=("max_deleted", "version")).tags == {"lakehouse/allow/a": "max_deleted,version"}
+    assert get_args(Allowed) == ALLOWED
+    with pytest.raises(UsageError, match="--allow is about one asset, and 2 are named"):
+        RunRequest(("a", "b"), allow=("version",))
+
+
+def test_a_run_here_says_what_became_of_each_asset(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "copies"]) == 0
+    text = capsys.readouterr().out
+    assert "No daemon of Dagster is alive, so this process executes the run." in text
+    assert "✔ copies  version 0  no row changed" in text and "succeeded: 1 asset (1 unchanged)" in text
+    document = answer(capsys, 0, "copies")
+    assert document["is_here"] and document["succeeded"]
+    (asset,) = document["assets"]
+    assert (asset["asset"], asset["end"], asset["version"], asset["updated"]) == ("copies", "unchanged", 0, 0)
+    with dg.DagsterInstance.get() as instance:
+        stored = instance.get_run_by_id(document["run"])
+        assert stored is not None and stored.is_success, "the history of the instance has the run"
+
+
+def test_a_run_that_fails_says_why_once_and_where_once(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "broken", "after_broken"]) == 1
+    said = capsys.readouterr()
+    assert said.out.count("ZeroDivisionError: of the user's own") == 1
+    assert said.err.count("in broken") == 1 and "definitions.py" in said.err
+    assert "○ after_broken  not run" in said.out
+    document = answer(capsys, 1, "broken")
+    assert (document["succeeded"], document["assets"][0]["end"]) == (False, "failed")
+    assert document["assets"][0]["problem"].startswith("ZeroDivisionError")
+
+
+def test_what_cannot_be_asked_is_refused_before_a_run(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "There is no asset copy. Did you mean copies?" in refusal(capsys, "copy")
+    assert "daily has partitions. Say which: --partition KEY." in refusal(capsys, "daily")
+    assert "copies has no partitions. Leave --partition out." in refusal(capsys, "copies", "--partition", "x")
+    assert "There is no partition 2013-01-09" in refusal(capsys, "daily", "--partition", "2013-01-09")
+    assert main(["run", "copies", "--go-on-from", "3"]) == 1
+    assert "is about an asset that is no Append of Changes" in capsys.readouterr().err
+    assert main(["run", "copies", "--allow", "max_deleted"]) == 1
+    assert "is about an asset that takes no extracts" in capsys.readouterr().err
+    with dg.DagsterInstance.get() as instance:
+        assert instance.get_runs() == []
+
+
+def test_a_daemon_is_alive_for_a_while_after_its_last_sign_of_life() -> None:
+    overrides = {"concurrency": {"pools": {"default_limit": 1, "granularity": "run"}}}
+    with dg.instance_for_test(overrides=overrides) as instance:
+        assert not has_daemon(instance, time.time()) and not holds_pools(instance)
+        instance.add_daemon_heartbeat(DaemonHeartbeat(time.time(), "QUEUED_RUN_COORDINATOR", "id", []))
+        assert has_daemon(instance, time.time()) and not has_daemon(instance, time.time() + 600)
+    with dg.instance_for_test(overrides={"concurrency": {"pools": {"default_limit": 1}}}) as instance:
+        assert holds_pools(instance), "each step asks for its slot"
+
+
+@pytest.mark.slow
+def test_with_a_daemon_the_run_waits_in_the_queue_and_is_followed_to_its_end(
+    shop: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "home" / "dagster.yaml").write_text(
+        "telemetry: {enabled: false}\nconcurrency: {pools: {default_limit: 1, granularity: run}}"
+    )
+    ended = Event()
+
+    def take_runs() -> None:
+        """What `dagster-daemon` does with the queue, until the test ends."""
+        target = PythonFileTarget(shop, None, str(tmp_path), None)
+        daemon = QueuedRunCoordinatorDaemon(interval_seconds=1)
+        with dg.DagsterInstance.get() as instance, WorkspaceProcessContext(instance, target) as workspace:
+            while not ended.wait(0.5):
+                instance.add_daemon_heartbeat(DaemonHeartbeat(time.time(), daemon.daemon_type(), "id", []))
+                list(daemon.run_iteration(workspace))
+
+    thread = Thread(target=take_runs)
+    thread.start()
+    try:
+        with dg.DagsterInstance.get() as instance:
+            while not has_daemon(instance, time.time()):
+                time.sleep(0.2)
+        document = answer(capsys, 0, "copies", "--checks")
+    finally:
+        ended.set()
+        thread.join()
+    assert (document["is_here"], document["succeeded"]) == (False, True)
+    (asset,) = document["assets"]
+    assert (asset["asset"], asset["end"]) == ("copies", "unchanged")
+    with dg.DagsterInstance.get() as instance:
+        stored = instance.get_run_by_id(document["run"])
+        assert stored is not None and stored.tags["lakehouse/checks"] == "true"
+        events = [entry.dagster_event for entry in instance.all_logs(document["run"])]
+        kinds = {event.event_type_value for event in events if event is not None}
+        assert {"PIPELINE_ENQUEUED", "PIPELINE_DEQUEUED"} <= kinds

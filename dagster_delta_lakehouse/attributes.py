@@ -21,7 +21,6 @@ class PolicyAttributes(dg.Resolvable, dg.Model):
     ignore_config: list[str] | None = None
     show_rows: int | None = None
     max_changed: float | None = None
-    max_changed: float | None = None
 
     @property
     def value(self) -> "Policy":

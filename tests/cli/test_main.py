@@ -113,16 +113,16 @@ SHOP = (
 )
 
 
-@pytest.mark.parametrize("words", [[], ["-f", "shop.py"], ["-f", "folder/definitions.py"]], ids=str)
+@pytest.mark.parametrize("words", [[], ["-f", "shop_of_a_file.py"], ["-f", "folder/definitions.py"]], ids=str)
 def test_a_file_is_loaded_and_definitions_py_where_nothing_is_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
-    for number, name in enumerate(("definitions.py", "shop.py", "folder/definitions.py")):
+    for number, name in enumerate(("definitions.py", "shop_of_a_file.py", "folder/definitions.py")):
         (tmp_path / name).write_text(SHOP.replace("os.environ['SHOP']", f"'lake{number}'"))
     main(["spark", "status", "--json", *words])
-    number = 0 if not words else 1 if words[1] == "shop.py" else 2
+    number = 0 if not words else 1 if words[1] == "shop_of_a_file.py" else 2
     assert json.loads(capsys.readouterr().out)["root"] == f"{tmp_path}/lake{number}"
 
 

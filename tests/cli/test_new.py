@@ -28,12 +28,6 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(autouse=True)
-def no_shop_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests of this process import definitions that are called so."""
-    monkeypatch.delitem(sys.modules, "shop", raising=False)
-
-
 @pytest.fixture
 def shop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     assert main(["new", str(tmp_path / "shop"), "--json"]) == 0

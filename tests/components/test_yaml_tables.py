@@ -176,6 +176,7 @@ def run(location: tuple[list[Any], dict[str, Any]], *keys: str, config: Any = No
     }
 
 
+@pytest.mark.slow
 def test_sums_in_yaml_follow_their_source(lake: Lake, location: tuple[list[Any], dict[str, Any]]):
     assert run(location, "gold/totals") == {"gold/totals": True}
     assert lake.rows("gold/totals") == [("BONN", 2, 12), ("ULM", 1, 9)]
@@ -191,6 +192,7 @@ def test_a_folder_of_sql_files_follows_its_source(lake: Lake, location: tuple[li
     assert lake.rows("gold/cities") == [("Bonn", -1), ("bonn", 5), ("ulm", 9)]
 
 
+@pytest.mark.slow
 def test_a_history_in_yaml_keeps_the_past_of_its_source(lake: Lake, location: tuple[list[Any], dict[str, Any]]):
     run(location, "gold/customers_past")
     lake.sql(f"UPDATE {lake.ref('raw/customers').identifier} SET city = 'Köln' WHERE customer_id = 1")

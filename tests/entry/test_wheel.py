@@ -118,7 +118,10 @@ def test_the_wheel_holds_the_library_its_data_and_nothing_else(wheel: Path):
         names = set(content.namelist())
     assert {name.split("/")[0] for name in names} == {*PACKAGES, f"dagster_delta_lakehouse-{__version__}.dist-info"}
     sources = {path.relative_to(PROJECT).as_posix() for name in PACKAGES for path in (PROJECT / name).rglob("*.py")}
-    packaged = sources | {"lakehouse/py.typed", "lakehouse/server/log4j2.properties"}
+    template = PROJECT / "dagster_delta_lakehouse" / "template"
+    written = {path.relative_to(PROJECT).as_posix() for path in template.rglob("*") if path.is_file()}
+    written = {name for name in written if "__pycache__" not in name}
+    packaged = sources | written | {"lakehouse/py.typed", "lakehouse/server/log4j2.properties"}
     assert {name for name in names if name.startswith(tuple(f"{package}/" for package in PACKAGES))} == packaged
 
 

@@ -8,6 +8,7 @@ from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import DefinitionError
 from tests.support.lake import Lake
 from tests.support.raises import raises_code
+from tests.support.slow import slow
 
 pytestmark = pytest.mark.anywhere
 HALF = Policy(max_changed=0.5, refresh="incremental")
@@ -36,7 +37,7 @@ def log(src: Changes) -> Append:
     return Append(src.log())
 
 
-KINDS = [(copies, BY_ID), (all_rows, BY_ID), (counts, BY_G), (groups, BY_G)]
+KINDS = [(copies, BY_ID), slow(all_rows, BY_ID), slow(counts, BY_G), slow(groups, BY_G)]
 
 
 @pytest.fixture

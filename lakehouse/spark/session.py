@@ -122,7 +122,7 @@ def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
         with watching(clone):
             yield clone
     finally:
-        _end(clone.client)
+        _end(clone)
 
 
 def _clone(spark: Any) -> Any:
@@ -164,13 +164,19 @@ def let_results_go(client: Any) -> None:
     wait(requests, timeout=RELEASED_WITHIN)
 
 
-def _end(client: Any) -> None:
+def _end(session: Any) -> None:
     """Releases a Connect session, which its server would keep for an hour.
 
-    Not by `stop()`, which ends Spark itself if Spark has started the server (`spark.api.mode=connect`).
+    Not by `stop()`, which ends Spark itself if Spark has started the server (`spark.api.mode=connect`). And not by
+    `client.close()`, which in PySpark 4.0 and 4.1 ends the threads of all sessions of this process: a query of another
+    session then fails ("cannot schedule new futures after shutdown"), or waits for ever if the collector of garbage
+    closes a session while such a thread begins. So the session keeps no client that could be closed later.
     """
+    client = session.client
     let_results_go(client)
     with suppress(Exception):
         client.release_session()
     with suppress(Exception):
-        client.close()
+        client._channel.close()  # noqa: SLF001
+        client._closed = True  # noqa: SLF001
+        session._client = None  # noqa: SLF001

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import Aggregation, Extend, Filter, Join, Node, Query, Scan, substitute
+from lakehouse.views.algebra import Aggregation, Extend, Filter, Join, Node, Query, Scan, in_parentheses, substitute
 from lakehouse.views.printing import is_printable
 from lakehouse.views.steps.relations import print_sql
 
@@ -51,7 +51,6 @@ def _as_sums(query: Query) -> Added:
         raise _NotAddedError("its outermost part is no GROUP BY, or has HAVING or a window above")
     source, computed, where = _rows_of(node.node)
     own: dict[str, Expression] = {name: exp.column(column, quoted=True) for name, column in source.names.items()}
-    rows = {name: substitute(e, own) for name, e in computed.items()} | own
     if not set(node.groups) <= {output.column for output in query.outputs}:
         raise _NotAddedError("the result lacks a column of GROUP BY")
     by: dict[str, str] = {}
@@ -59,17 +58,18 @@ def _as_sums(query: Query) -> Added:
     count: str | None = None
     for output in query.outputs:
         if output.column in node.groups:
-            by[output.name] = _sql(rows[output.column], output.name)
+            group = computed.get(output.column, exp.column(output.column))
+            by[output.name] = _sql(substitute(group, own), output.name)
             continue
         computation = top.get(output.column, exp.column(output.column))
-        value = _value(query, output.name, computation, node.aggregates, rows)
+        value = _value(query, output.name, computation, node.aggregates, computed)
         if value is None and count is None:
             count = output.name
         else:
-            sums[output.name] = "1" if value is None else _sql(value, output.name)
+            sums[output.name] = "1" if value is None else _sql(substitute(value, own), output.name)
     if count is None:
         raise _NotAddedError("no column is count(*), which tells when a group has no row left")
-    conditions = [_sql(substitute(each, rows), "WHERE") for each in where]
+    conditions = [_sql(substitute(each, own), "WHERE") for each in where]
     return Added(source.table, by, count, sums, " AND ".join(conditions) or None)
 
 
@@ -96,9 +96,9 @@ def _value(
     name: str,
     computation: Expression,
     aggregates: Mapping[str, Expression],
-    rows: Mapping[str, Expression],
+    computed: Mapping[str, Expression],
 ) -> Expression | None:
-    """What is summed for a column of the result; None of count(*).
+    """What is summed for a column of the result, over the columns of the table; None of count(*).
 
     The sum of no value is 0 where changes are added, and NULL in SQL.
     """
@@ -119,13 +119,14 @@ def _value(
             raise _NotAddedError(f"the column {name} counts several values")
         if isinstance(argument, exp.Star | exp.Literal):
             return None
-        is_null = exp.Is(this=substitute(argument, rows), expression=exp.null())
+        is_null = exp.Is(this=in_parentheses(substitute(argument, computed)), expression=exp.null())
         return exp.Case().when(is_null, exp.Literal.number(0)).else_(exp.Literal.number(1))
-    if not _is_exact(query, argument):
+    value = substitute(argument, computed)
+    if not _is_exact(query, value):
         raise _NotAddedError(f"the values of the sum {name} are not known to be whole numbers or decimals")
-    if not is_zero_of_none and not _is_never_null(argument):
+    if not is_zero_of_none and not _is_never_null(value):
         raise _NotAddedError(f"the sum {name} may be NULL, and coalesce(sum(...), 0) is not")
-    return substitute(argument, rows)
+    return value
 
 
 def _is_exact(query: Query, expression: Expression) -> bool:

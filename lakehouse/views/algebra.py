@@ -306,7 +306,13 @@ def substitute(expression: Expression, by: Mapping[str, Expression]) -> Expressi
     def replace(node: Expression) -> Expression:
         if not isinstance(node, exp.Column) or node.name not in by:
             return node
-        new = by[node.name].copy()
-        return exp.Paren(this=new) if isinstance(new, exp.Binary | exp.Connector | exp.Unary) else new
+        return in_parentheses(by[node.name].copy())
 
     return expression.copy().transform(replace)
+
+
+def in_parentheses(expression: Expression) -> Expression:
+    """An expression that may stand under any operator: sqlglot writes no parentheses of its own."""
+    operators = exp.Binary | exp.Connector | exp.Unary | exp.Between | exp.In
+    needed = isinstance(expression, operators) and not isinstance(expression, exp.Paren)
+    return exp.Paren(this=expression) if needed else expression

@@ -1,5 +1,7 @@
 """Which views are counts and sums over the rows of one table, to which changes can be added, and why others are not."""
 
+from random import Random
+
 import pytest
 
 from lakehouse.views.adding import Added, as_sums
@@ -45,3 +47,58 @@ def test_what_cannot_be_added_to_is_said(text: str, why: str) -> None:
     said = as_sums(read(text, queries.TABLES))
 
     assert isinstance(said, str) and why in said
+
+
+def test_the_sums_of_nested_queries_are_those_of_the_text() -> None:
+    """Columns that are computed below are put in where they are named, and conditions of all levels hold together."""
+    tables = Tables(queries.TABLES)
+    random = Random(7)
+    tables.fill("o", [(k, k % 5, k % 7, random.choice([None, k % 6]), "xy"[k % 2]) for k in range(60)])
+    added = 0
+    for _ in range(150):
+        text = nested(random)
+        sums = as_sums(read(text, queries.TABLES))
+        if isinstance(sums, str):
+            continue
+        added += 1
+        columns = {**sums.by, sums.count: "count(*)"} | {n: f"coalesce(sum({sql}), 0)" for n, sql in sums.sums.items()}
+        where = f" WHERE {sums.where}" if sums.where else ""
+        names = [output.name for output in read(text, queries.TABLES).outputs]
+        listed = ", ".join(f"{columns[name]} AS {name}" for name in names)
+        groups = ", ".join(sums.by.values())
+        flat = f"SELECT {listed} FROM {sums.source}{where} GROUP BY {groups}"
+        assert sorted(map(str, tables.run(in_duckdb(flat)))) == sorted(map(str, tables.run(in_duckdb(text)))), text
+    assert added > 80
+
+
+def nested(random: Random) -> str:
+    """Counts and sums over a table whose columns are computed in up to three levels."""
+    rows, columns = "o", ["day", "amt", "cust"]
+    for level in range(random.randrange(3)):
+        new = f"c{level}"
+        condition = f" WHERE {predicate(random, columns)}" if random.random() < 0.6 else ""
+        rows = f"(SELECT {', '.join(columns)}, {number(random, columns)} AS {new} FROM {rows}{condition})"
+        columns = [*columns, new]
+    condition = f" WHERE {predicate(random, columns)}" if random.random() < 0.6 else ""
+    group, value = number(random, columns), number(random, columns)
+    return (
+        f"SELECT coalesce(sum({value}), 0) AS s, {group} AS g, count(*) AS n, "
+        f"sum(CASE WHEN {predicate(random, columns)} THEN 1 ELSE 0 END) AS m, count({number(random, columns)}) AS k, "
+        f"count({predicate(random, columns)}) AS p "
+        f"FROM {rows}{condition} GROUP BY {group}"
+    )
+
+
+def number(random: Random, columns: list[str], depth: int = 2) -> str:
+    if depth == 0 or random.random() < 0.3:
+        return random.choice([*columns, "2", "3"]) if depth < 2 else random.choice(columns)
+    one, other = number(random, columns, depth - 1), number(random, columns, depth - 1)
+    return random.choice([f"{one} {{}} {other}", f"({one} {{}} {other})"]).format(random.choice("+-*"))
+
+
+def predicate(random: Random, columns: list[str], depth: int = 2) -> str:
+    if depth == 0 or random.random() < 0.3:
+        column = random.choice(columns)
+        return random.choice([f"{column} IS NULL", f"{number(random, columns)} {random.choice('<>=')} {column}"])
+    one, other = predicate(random, columns, depth - 1), predicate(random, columns, depth - 1)
+    return random.choice([f"{one} AND {other}", f"{one} OR {other}", f"NOT ({one} OR {other})", f"({one}) AND {other}"])

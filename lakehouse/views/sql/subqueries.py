@@ -18,6 +18,7 @@ from lakehouse.views.algebra import (
     column,
     columns,
     columns_in,
+    in_parentheses,
 )
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.parsing import CALLED
@@ -217,9 +218,8 @@ def _exists(block: Block, node: exp.Exists) -> Expression:
 def _in(block: Block, node: exp.In) -> Expression:
     """The mark of IN."""
     of_left = node.this
-    sought = tuple(
-        rewrite(block, each) for each in (of_left.expressions if isinstance(of_left, exp.Tuple) else [of_left])
-    )
+    values = of_left.expressions if isinstance(of_left, exp.Tuple) else [of_left]
+    sought = tuple(in_parentheses(rewrite(block, each)) for each in values)
     query = block.read(node.args["query"])
     if query.is_one_row and query.correlated:
         what = "IN looks into an aggregate of the rows that belong to each row"

@@ -202,6 +202,7 @@ def test_a_history_in_yaml_keeps_the_past_of_its_source(lake: Lake, location: tu
     assert rows == [(1, "Bonn", False), (1, "Köln", True), (2, "Ulm", True)]
 
 
+@pytest.mark.slow
 def test_extracts_in_yaml_are_the_newest_file_or_the_one_that_the_config_names(
     lake: Lake, location: tuple[list[Any], dict[str, Any]]
 ):

@@ -193,6 +193,7 @@ acts = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "cases"),
     [("add", CASES[:2]), *(slow(policy, CASES) for policy in ("add", "ignore", "fail"))],

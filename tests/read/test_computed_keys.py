@@ -32,6 +32,7 @@ def by_tidy_name(src: Changes) -> Merge:
 BY_MAP = "sha2(to_json(struct(id, tags)), 256)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "key", [slow(BY_MAP), "md5(CAST(name AS BINARY))"], ids=["of a map", "of a text that is no UTF-8"]
 )

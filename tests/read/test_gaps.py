@@ -185,6 +185,7 @@ def test_a_restored_source_is_read_as_the_changes_that_it_is(lake: Lake) -> None
     assert lake.rows("copy") == ROWS
 
 
+@pytest.mark.slow
 def test_a_source_restored_from_a_backup_is_no_continuation_once_it_has_grown(lake: Lake) -> None:
     """It has the table's id and more commits than were read, but another commit at the position."""
     lake.create("src", ROWS, SRC)

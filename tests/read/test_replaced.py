@@ -35,6 +35,7 @@ def images(changes: Changes) -> list[str]:
     return sorted(str(row) for row in changes.feed.selectExpr("CAST(id AS STRING)", "v", "_change_type").collect())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", all_but(("string",), dict(zip(KEYS, KEYS, strict=True))))
 def test_the_rows_that_were_replaced_are_all_found(lake: Lake, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.sql(

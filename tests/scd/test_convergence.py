@@ -77,6 +77,7 @@ def without_truncates(events: Sequence[Event]) -> list[Event]:
     return [event for event in events if event.op != "T"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(slow(seed) for seed in range(1, EXAMPLES))])
 def test_shuffled_events_in_many_batches_give_what_all_of_them_give_in_order(lake: Lake, seed: int):
     random = Random(seed)

@@ -81,6 +81,7 @@ def test_no_row_of_the_source_is_read(source: Lake) -> None:
     }
 
 
+@pytest.mark.slow
 def test_another_writer_of_the_table_has_all_rows_compared_and_the_next_step_adds_again(source: Lake) -> None:
     source.sql("UPDATE {counted} SET v = 0 WHERE g = 'g2'")
     source.insert("src", [(90, "g1", 5)])

@@ -47,6 +47,7 @@ def mark(lake: Lake) -> Mark:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seed", "deliveries", "version_of", "track"),
     [

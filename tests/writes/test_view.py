@@ -160,6 +160,7 @@ def test_a_source_that_every_change_reads_whole_is_refused_by_strict_and_warned_
     assert lake.rows("ranges") == [(i, "a") for i in range(21, 24)]
 
 
+@pytest.mark.slow
 def test_a_run_says_of_how_many_files_the_keys_may_be(lake: Lake) -> None:
     def named(src: Changes, dim: Changes) -> View:
         return View("SELECT s.id, d.name FROM src s JOIN dim d ON s.k = d.k")
@@ -277,6 +278,7 @@ def test_a_text_that_cannot_be_kept_is_refused_before_anything_is_written(
     assert not lake.exists("kept")
 
 
+@pytest.mark.slow
 def test_declared_columns_name_by_position_cast_and_refuse_null(lake: Lake) -> None:
     columns = (
         OutputColumn("Group", None, required=True),
@@ -337,6 +339,7 @@ def test_a_recompute_compares_the_query_over_what_was_read(lake: Lake) -> None:
     assert not is_empty(bag_difference(*View(TOTALS).rows_to_compare(lake.frame("totals"), inputs)))
 
 
+@pytest.mark.slow
 def test_rows_that_a_rival_writes_after_the_comparison_do_not_stay(lake: Lake) -> None:
     fill(lake)
     lake.materialize(totals, BY_K)

@@ -239,6 +239,7 @@ def test_every_copy_of_a_key_is_found_in_whatever_partition_it_is(lake: Lake, st
     assert lake.rows("placed") == [(1, "a", 10), (2, "b", 21), (3, "a", 30)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ["auto", slow("merge")])
 def test_a_key_that_the_table_holds_twice_is_there_once_when_it_is_next_touched(lake: Lake, statement: Any) -> None:
     lake.create("src", ROWS, SRC)

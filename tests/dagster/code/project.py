@@ -33,8 +33,7 @@ class Project:
 
     def load(self, name: str = ASSET) -> Any:
         """An object of the project, of modules that are loaded now."""
-        for module in [module for module in sys.modules if module.split(".")[0] == "shop"]:
-            del sys.modules[module]
+        _forget_modules()
         sys.path.insert(0, str(self.root))
         sys.path_importer_cache.clear()
         try:
@@ -52,8 +51,17 @@ class Project:
 def projects(root: Path) -> Iterator[Project]:
     """A project of which no compiled file is left, which another edit within a second would not replace."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    yield Project(root)
-    sys.dont_write_bytecode = before
+    try:
+        yield Project(root)
+    finally:
+        sys.dont_write_bytecode = before
+        _forget_modules()
+
+
+def _forget_modules() -> None:
+    """Other tests of this process find no package of the name `shop`."""
+    for module in [module for module in sys.modules if module.split(".")[0] == "shop"]:
+        del sys.modules[module]
 
 
 def of(text: str, **modules: str) -> dict[str, str]:

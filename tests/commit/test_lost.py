@@ -62,6 +62,7 @@ def test_a_rival_in_rows_that_cannot_be_told_is_an_error_where_the_table_says_so
     assert own(moved_lake, step) == [] and moved_lake.rows("copy")[0] == (1, "a", 99)
 
 
+@pytest.mark.slow
 def test_a_rival_in_the_same_rows_is_an_error_where_the_table_says_so(moved_lake: Lake) -> None:
     step, write = ready(moved_lake, table=Table(key="id", policy=Policy(on_same_rows="fail")))
     with (

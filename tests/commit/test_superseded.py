@@ -116,6 +116,7 @@ def test_an_append_beside_another_run_of_it_is_not_taken_for_done(rows: Lake) ->
     assert len(rows.rows("added")) == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mine", "theirs"), [(("p", "q"), ("q",)), slow(("p", "q"), ("q", "r"))])
 def test_a_run_with_older_inputs_leaves_the_rows_of_one_that_read_further(
     rows: Lake, mine: tuple[str, ...], theirs: tuple[str, ...]
@@ -195,6 +196,7 @@ def outrun(rows: Lake, asset: Callable[..., Any], further: int) -> tuple[Materia
     return step, write
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("further", [slow(0), 1])
 def test_one_that_reads_no_changes_is_compared_or_run_again_though_another_wrote_all_its_partitions(
     rows: Lake, further: int

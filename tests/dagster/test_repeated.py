@@ -107,6 +107,7 @@ def test_a_table_that_may_not_be_compared_is_not_compared_for_a_late_gap_either(
     assert lake.version("careful") == 0
 
 
+@pytest.mark.slow
 def test_an_archive_answers_for_a_late_gap(lake: Lake, instance: dg.DagsterInstance) -> None:
     @dg.asset
     def kept(orders: Changes) -> Append:
@@ -162,6 +163,7 @@ def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(lake: Lake, in
     assert lake.rows("added") == [(1, DAY_1, 10)]
 
 
+@pytest.mark.slow
 def test_a_step_that_a_twin_overtook_is_run_again_with_new_inputs(house: House) -> None:
     """The twin has read less than the run, so neither has the run nothing to do nor may it write what it computed."""
     twin = house.lake.begin(carried, Table(key="id"), name="copied")

@@ -90,6 +90,7 @@ def test_every_table_feature_of_this_delta_is_tried() -> None:
     assert {name for name in features if "$" not in name} | {"RowTracking"} == FEATURES.keys() | NOT_FOR_A_PATH
 
 
+@pytest.mark.slow
 def test_rows_that_cannot_be_counted_do_not_fail_a_step_that_has_written(
     lake: Lake, instance: dg.DagsterInstance
 ) -> None:

@@ -67,6 +67,7 @@ def cents(value: int) -> Decimal:
     return Decimal(value).quantize(Decimal("0.01"))
 
 
+@pytest.mark.slow
 def test_a_folder_of_three_files_follows_its_tables(tables: Lake, sql: Path, instance: dg.DagsterInstance):
     house = house_of(tables, views_from(sql), instance)
     result = house.run(*VIEWS)

@@ -92,6 +92,7 @@ def plain(orders: Changes) -> Merge:
     return Merge(touched.of(orders.source), touched)
 
 
+@pytest.mark.slow
 def test_a_merge_of_doubtful_rows_is_warned_of_where_its_plan_can_be_seen(house: House) -> None:
     """Through Spark Connect. The plan is written all the same, because only its author knows what it is to say."""
     house = with_assets(house, ranked, plain)

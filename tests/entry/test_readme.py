@@ -111,6 +111,7 @@ def test_the_tutorial_shows_the_files_of_a_new_project(tmp_path: Path):
     assert [file for file in listed if not (tmp_path / file).is_file()] == []
 
 
+@pytest.mark.slow
 def test_the_tutorial_moves_one_order_and_writes_the_two_customers_of_it(lake: Lake):
     write_project(lake.root, "shop", __version__)
     orders = code(TUTORIAL, lake.root / "src/shop/defs/orders.py")["orders"]

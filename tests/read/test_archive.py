@@ -78,6 +78,7 @@ def _answers(lake: Lake, after: int, upto: int) -> bool:
     return isinstance(ask_archive(lake.ref("log"), lake.source("src"), VersionRange(after, upto)), Archived)
 
 
+@pytest.mark.slow
 def test_an_archive_answers_for_what_nobody_else_has_edited(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(log)

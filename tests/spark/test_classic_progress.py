@@ -24,6 +24,7 @@ def waited(spark: SparkSession, tasks: int) -> None:
     spark.range(0, tasks, 1, tasks).where(WAITING).collect()
 
 
+@pytest.mark.slow
 def test_jobs_of_another_thread_are_not_this_steps(classic: SparkSession) -> None:
     told: list[tuple[list[JobStage], int]] = []
     other = Thread(target=waited, args=(classic, 3))

@@ -72,6 +72,7 @@ def test_what_moved_is_net_and_tells_apart_what_a_query_can(read: SourceRead) ->
         assert moved(one) == []  # as many rows as before
 
 
+@pytest.mark.slow
 def test_columns_that_cannot_be_told_apart_are_not_netted(lake: Lake) -> None:
     lake.spark.sql(
         f"CREATE TABLE {lake.ref('src').identifier} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') "

@@ -55,6 +55,7 @@ NAMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [slow("no row changes"), "rows change before and after"])
 @pytest.mark.parametrize("changes", all_but(("swapped",), NAMES))
 def test_a_column_that_has_taken_anothers_name_is_read_from_all_rows(lake: Lake, changes: list[str], rows: str) -> None:

@@ -163,6 +163,7 @@ def test_two_rows_of_one_entity_in_one_version_are_refused(lake: Lake) -> None:
         lake.materialize(tracked, KEYED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [False, slow(True)])
 def test_two_rows_of_one_entity_that_came_in_two_versions_are_refused(lake: Lake, *, together: bool) -> None:
     lake.create("src", [(1, "a", 1), (2, "b", 1)], SRC)

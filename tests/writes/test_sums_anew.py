@@ -198,6 +198,7 @@ def test_sums_of_another_input_are_computed_anew(rows: Lake) -> None:
     assert rows.rows("both") == [("z", 2, 10)]
 
 
+@pytest.mark.slow
 def test_a_source_whose_column_has_another_type_is_summed_anew(lake: Lake, recomputes: list[str]) -> None:
     def texts(src: Changes) -> Aggregate:
         return Aggregate(src, {"g": "CAST(v AS STRING)"}, "n")

@@ -41,6 +41,7 @@ def test_a_commit_that_died_behind_rows_that_slipped_in_is_mended_by_the_next_ru
     assert rows.rows("sums") == due(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("meddle", MEDDLED)
 def test_an_attempt_lost_to_a_rival_is_not_added_to_the_rivals_rows(rows: Lake, meddle: str) -> None:
     rows.sql("UPDATE {src} SET v = v + 1 WHERE g = 'a'")

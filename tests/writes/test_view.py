@@ -39,6 +39,7 @@ def sums(lake: Lake) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in lake.sql(TOTALS.replace("src", "{src}"))), key=repr)
 
 
+@pytest.mark.slow
 def test_null_is_a_key_and_a_key_that_follows_from_the_text_need_not_be_declared(lake: Lake) -> None:
     fill(lake)
     lake.materialize(totals)

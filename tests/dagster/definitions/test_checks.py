@@ -248,6 +248,7 @@ def kinds(orders: Changes) -> Merge:
     return Merge(touched.rows.groupBy("kind").agg(F.max("v").alias("v")), touched)
 
 
+@pytest.mark.slow
 def test_a_sample_finds_a_row_that_the_table_lacks_although_no_source_has_the_columns_of_its_key(house: House) -> None:
     house.assets = [orders, kinds, *checks([orders, kinds], sample=10)]
     house.lake.insert("orders", [(4, DAY_1, 41), (5, DAY_1, 51)])
@@ -257,6 +258,7 @@ def test_a_sample_finds_a_row_that_the_table_lacks_although_no_source_has_the_co
     assert not told.passed and details(told) == [{"kind": "2", "what": "missing from the table"}]
 
 
+@pytest.mark.slow
 def test_as_many_checks_as_there_are_parts_compare_each_key_once(house: House) -> None:
     house.run("copies")
     house.assets = [orders, copies, *checks([orders, copies], sample=1)]

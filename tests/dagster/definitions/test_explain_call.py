@@ -16,6 +16,7 @@ from tests.support.tables import carried, copies, orders, totals
 pytestmark = pytest.mark.served
 
 
+@pytest.mark.slow
 def test_the_plan_that_is_named_is_the_statement_that_the_run_commits(house: House) -> None:
     assets = [orders, copies, totals]
     house = House(house.lake, assets, house.instance)

@@ -45,6 +45,7 @@ def test_a_version_of_dagster_that_is_not_tested_is_refused_at_load(
         validate(dg.Definitions())
 
 
+@pytest.mark.slow
 def test_an_asset_that_writes_elsewhere_reads_tables_as_they_are(house: House) -> None:
     sent: list[int] = []
 

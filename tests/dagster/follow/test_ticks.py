@@ -185,6 +185,7 @@ def started(house: House, *selection: str, at: float | None = None) -> dg.Dagste
     return house.instance.add_run(made.with_tags({"lakehouse/change_sensor": "carry_on"}))
 
 
+@pytest.mark.slow
 def test_a_run_that_died_is_named_and_not_waited_for(house: House) -> None:
     """A killed code server leaves its runs started, and no launcher on a laptop looks after them."""
     run = started(house)

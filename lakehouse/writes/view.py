@@ -76,6 +76,7 @@ class View(Write):
     ends_early = True
     follows_snapshot_inputs = False
     counts_touched_keys = True
+    why_whole = None
 
     def __post_init__(self) -> None:
         if not isinstance(cast("Any", self.query), str | ViewText):
@@ -331,6 +332,8 @@ def _sums_of(bound: "BoundText", run: Run) -> Sums | str:
 
     if bound.text.touch:
         return "`touch` names the columns by which changes are followed"
+    if any(each.leaves_out for each in run.table.expectations):
+        return "an expectation leaves groups out, to whose sums nothing could be added later"
     added = as_sums(bound.query)
     if isinstance(added, str):
         return added

@@ -33,6 +33,7 @@ from lakehouse.read.forecast import (
 )
 from lakehouse.read.read_plan import read_plan
 from lakehouse.read.run import Run
+from lakehouse.spark.listeners import listening
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.overwrite import Overwrite
@@ -236,16 +237,19 @@ def _plan_sentence(subject: _Subject, step: Materialization, refs: Mapping[str, 
     value: Any = cast("Any", result).value if isinstance(result, dg.Output | dg.MaterializeResult) else result
     write = Overwrite(value) if isinstance(value, DataFrame) else cast("Write", value)
     try:
-        statement = step.plan(write)
+        with listening(step.hear):
+            statement = step.plan(write)
     except NewColumnsError as error:  # the run begins again, and what it then reads is planned then
         return f"everything is compared once: {error.reason}"
     planned = "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
     doubts = tuple(f"The table may come to differ from a recompute: {sentence}" for sentence in doubts_of(write))
+    broken = tuple(f"In the result {each.clause}." for each in step.evaluations if each.broken)
+    doubts = (*broken, *doubts)
     if not isinstance(write, View):
         return "\n    ".join((f"{planned}.", *doubts)).removesuffix(".")
     computed = "" if step.run.view is None else f"; it computes {step.run.view.computed}"
     followed = write.explain(subject.manager.session, step.run)
-    return "\n    ".join((f"{planned}{computed}.", *followed)).removesuffix(".")
+    return "\n    ".join((f"{planned}{computed}.", *broken, *followed)).removesuffix(".")
 
 
 def _context(subject: _Subject, config: Any) -> dg.AssetExecutionContext:

@@ -14,7 +14,7 @@ from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import Local, is_empty
 from lakehouse.views.algebra import Query
-from lakehouse.views.explained import Following, RunPlans, Shares, follow
+from lakehouse.views.explained import RunPlans, Shares
 from lakehouse.views.on_spark.bound_text import BoundText, Whole
 from lakehouse.views.on_spark.file_shares import file_shares
 from lakehouse.views.on_spark.inexact import why_every_key
@@ -64,7 +64,7 @@ def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows
     """
     if bound.whole is not None:
         return bound.whole
-    plan = bound.plan(bound.touch(key))
+    plan = bound.plan(bound.analysis.touch(key).columns)
     is_strict = answer_by_policy(NeedOfAllRows.PLAN, refresh) is PolicyAnswer.REFUSED
     if is_strict and (why := plan.why_read_whole(bound.reads)) is not None:
         return Whole(NeedOfAllRows.PLAN, why)
@@ -125,18 +125,6 @@ def _shares(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> Shares:
     """How many of the files that were asked for keys can hold them."""
     sql = (*(step.sql for step in (*plan.steps, *needed.steps)), needed.text)
     return file_shares(sql, bound.execution.keys, bound.execution.source, bound.facts.ranges_of)
-
-
-def following(bound: BoundText, key: tuple[str, ...], computed: Computed | None = None) -> Following:
-    """How the text follows its tables.
-
-    Args:
-        bound: The text.
-        key: The key of the table; empty if it has none.
-        computed: What a run has computed; None if no run has.
-    """
-    plans = computed.plans if isinstance(computed, OfKeys) else None
-    return follow(bound.query, bound.touch(key), tuple(bound.reads), bound.facts.small, plans)
 
 
 def _read_whole(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> tuple[NeedOfAllRows | None, str | None]:

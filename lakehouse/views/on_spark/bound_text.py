@@ -7,16 +7,16 @@ from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.delta.text import quote
 from lakehouse.errors.views import ViewError
 from lakehouse.read.content import Everything, SourceRead
 from lakehouse.read.decide import NeedOfAllRows
-from lakehouse.views.algebra import Query, Scan, nodes_of
+from lakehouse.views.algebra import Query
 from lakehouse.views.analysis import Analysis, TableFacts
 from lakehouse.views.on_spark.dialect import refuse_other_dialect
 from lakehouse.views.on_spark.output_columns import with_declared_columns
 from lakehouse.views.on_spark.running import Execution, PinnedTable
-from lakehouse.views.plan import Image, SourceRows, Sql, TouchedPlan
+from lakehouse.views.plan import Sql, TouchedPlan
+from lakehouse.views.rows_plan import text_over
 from lakehouse.views.view_text import ViewText, with_place
 
 
@@ -82,7 +82,7 @@ class BoundText:
     @cached_property
     def rows(self) -> DataFrame:
         """All rows of the result."""
-        return self.result(_whole_text(self.query))
+        return self.result(text_over(self.query, {}))
 
     @property
     def reads(self) -> dict[str, SourceRead]:
@@ -121,16 +121,3 @@ class BoundText:
 def _types(frame: DataFrame) -> dict[str, str]:
     """The columns of a table, and their types as SQL says them."""
     return {column.name: column.dataType.simpleString() for column in frame.schema.fields}
-
-
-def _whole_text(query: Query) -> Sql:
-    """The text with a place for each table, of which all rows are needed."""
-    scans = {node.place: node for node in nodes_of(query.root) if isinstance(node, Scan)}
-    parts: list[str | SourceRows] = []
-    end = 0
-    for place, scan in sorted(scans.items(), key=lambda each: each[0].start):
-        alias = "" if place.has_alias else f" AS {quote(scan.alias)}"
-        rows = SourceRows(scan.table, Image.NOW, tuple(scan.names.values()))
-        parts += [query.text[end : place.start], rows, f"{alias}"]
-        end = place.end
-    return (*parts, query.text[end:])

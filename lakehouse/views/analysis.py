@@ -154,13 +154,14 @@ def check_text(
         ViewError: A view cannot be kept of the text.
     """
     analysis = Analysis.of(text, schemas, TableFacts(tuple(schemas), keys=keys))
+    key = analysis.key
     try:
-        touch = analysis.touch(())
+        touch = analysis.touch(key or ())
         plan = analysis.plan(touch.columns, schemas)
-        why = analysis.why_never_by_keys((), has_key=True)
+        why = analysis.why_never_by_keys(key or (), has_key=True)
     except ViewError as error:
         raise with_place(error, text.origin) from error.__cause__
-    return CheckedView(analysis.names, analysis.key, touch, plan, analysis.query.notes, why)
+    return CheckedView(analysis.names, key, touch, plan, analysis.query.notes, why)
 
 
 def _with_declared_names(text: ViewText, query: Query) -> Query:

@@ -43,7 +43,7 @@ from lakehouse.writes.write import Write
 
 _WHOLE = (Reading.FIRST, Reading.EVERYTHING)
 _NO_DIFFERENCE = "Rows that turn out not to differ are not written."
-_CALL = "With --call (call=True) it is said how its sources are followed"
+_NEEDS_A_CALL = "Only a call of its function shows its query: --call (call=True) says how its sources are followed."
 
 
 def explain(
@@ -244,11 +244,9 @@ def _with_paths(
     assert table.asset is not None, f"an asset makes {table.name}"
     text = only_text_of(function_of(table.asset))
     if text is None:
-        return replace(write, followed=(f"Only a call of its function shows all of its query. {_CALL}.",))
+        return replace(write, followed=(_NEEDS_A_CALL,))
     try:
         analysis = analysis_by_logs(text, sources, table.changes, table.name)
-        if isinstance(analysis, str):
-            return replace(write, followed=(f"Only Spark can read the columns of {analysis}. {_CALL}.",))
         run = with_key(run, analysis)
         return replace(write, key=run.table.key_columns, followed=View.explain(run, analysis))
     except ViewError as error:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Self
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from lakehouse.errors.views import ViewError
 from lakehouse.read.content import Everything, SourceRead
@@ -63,7 +64,7 @@ class BoundText:
         """
         refuse_other_dialect(spark)
         execution = Execution(spark, tables, text.args)
-        schemas = {name: _types(execution.source(name)) for name in tables}
+        schemas = {name: types_of(execution.source(name).schema) for name in tables}
         followed = tuple(name for name, table in tables.items() if isinstance(table, SourceRead))
         return cls(Analysis.of(text, schemas, replace(facts, followed=followed), asset), execution)
 
@@ -118,6 +119,6 @@ class BoundText:
         return self.analysis.plan(touch, [name for name, table in self.reads.items() if not table.is_empty])
 
 
-def _types(frame: DataFrame) -> dict[str, str]:
+def types_of(schema: StructType) -> dict[str, str]:
     """The columns of a table, and their types as SQL says them."""
-    return {column.name: column.dataType.simpleString() for column in frame.schema.fields}
+    return {field.name: field.dataType.simpleString() for field in schema.fields}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.limits import limits
@@ -14,7 +15,7 @@ from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import as_struct
 from lakehouse.views.analysis import Analysis, TableFacts
 from lakehouse.views.input_refusals import computed_column, refuse_other_inputs
-from lakehouse.views.on_spark.bound_text import BoundText
+from lakehouse.views.on_spark.bound_text import BoundText, types_of
 from lakehouse.views.query import names_in
 from lakehouse.views.sql.lineage import is_plain, lineage
 from lakehouse.views.view_text import ViewText, with_place
@@ -67,10 +68,8 @@ def _facts_of(sources: Mapping[str, Source]) -> TableFacts:
     return TableFacts((), small, {table: source.key for table, source in sources.items() if source.key})
 
 
-def analysis_by_logs(
-    text: ViewText, sources: Mapping[str, Source], followed: Collection[str], asset: str
-) -> Analysis | str:
-    """What a text says over its tables by their logs, without Spark; else the table whose log only Spark reads.
+def analysis_by_logs(text: ViewText, sources: Mapping[str, Source], followed: Collection[str], asset: str) -> Analysis:
+    """What a text says over its tables as their logs have them; Spark is started only for a log that it alone reads.
 
     Args:
         text: The text.
@@ -83,14 +82,15 @@ def analysis_by_logs(
     """
     inputs = {table: text.input_of(table) for table in names_in(text.text)}
     of_text = {table: sources[name] for table, name in inputs.items()}
-    schemas = dict[str, dict[str, str]]()
-    for table, source in of_text.items():
-        schema = source.log.file_schema(source.head.version)
-        if schema is None:
-            return source.at.ref.name
-        schemas[table] = {field.name: field.dataType.simpleString() for field in as_struct(schema).fields}
+    schemas = {table: types_of(_schema(source)) for table, source in of_text.items()}
     facts = replace(_facts_of(of_text), followed=tuple(table for table, name in inputs.items() if name in followed))
     return Analysis.of(text, schemas, facts, asset)
+
+
+def _schema(source: Source) -> StructType:
+    """The columns of a source."""
+    schema = source.log.file_schema(source.head.version)
+    return source.at.rows().schema if schema is None else as_struct(schema)
 
 
 def _is_small(source: Source) -> bool:

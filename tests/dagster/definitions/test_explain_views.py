@@ -116,7 +116,7 @@ def test_touch_and_what_the_policy_says_of_whole_reads_are_said(root: Path) -> N
 
 def test_a_text_that_only_a_call_shows_is_said_to_need_one(root: Path) -> None:
     (said,) = followed(root, made)
-    assert said.startswith("Only a call of its function shows all of its query. With --call")
+    assert said.startswith("Only a call of its function shows its query: --call (call=True)")
 
 
 def test_a_text_that_a_run_would_refuse_is_refused(root: Path) -> None:

@@ -20,10 +20,11 @@ from lakehouse.read.content import SourceRead
 from lakehouse.read.decide import STRICT_REMEDY, NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.run import Run
 from lakehouse.spark.listeners import Message, tell
+from lakehouse.views.sql.row_sql import why_not_of_the_row
 from lakehouse.writes.incremental_sums import Recompute, add
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.stated import plan_rows
-from lakehouse.writes.sums import Sums, why_not_of_the_row
+from lakehouse.writes.sums import Sums
 from lakehouse.writes.write import Declaration, Write, stored_columns
 
 

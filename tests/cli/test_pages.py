@@ -73,7 +73,15 @@ FORECAST = forecast_page(
         RunEffect.WRITES,
         "1 source of 1 changed.",
         (InputForecast("silver/flights", Reading.CHANGES, 22, 20, 2, Rows(899, 3, 1)),),
-        WriteForecast("Merge", "the rows that differ are written", ("carrier",)),
+        WriteForecast(
+            "View",
+            "the rows that differ are written",
+            ("carrier",),
+            followed=(
+                "Changes of flights have the keys.",
+                "The table is not kept by sums, because MAX(dep_delay) is neither a plain count nor a plain sum.",
+            ),
+        ),
     ),
     {"silver/flights": [Change(22, at(2), "WRITE", Rows(899, 3, 1), "91d0c2d4e5")]},
     NOW,
@@ -163,7 +171,8 @@ def test_the_forecast_is_a_tree_of_what_is_read_written_and_recorded() -> None:
     assert lines[0] == "The next run of gold/delays writes (its table is at version 18)."
     assert [line[4:] for line in lines if line[:4] in ("├── ", "└── ")] == [
         "reads",
-        "writes Merge by key (carrier)",
+        "computes",
+        "writes View by key (carrier)",
         "records silver/flights at 22, in the same commit",
     ]
     (commit,) = [line for line in lines if "version 22" in line]

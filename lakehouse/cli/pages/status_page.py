@@ -31,6 +31,7 @@ _SHOWN = 3
 _BAR = 10
 """The columns of a bar."""
 _SIGNS: Mapping[TableState, tuple[str, str]] = {
+    TableState.MISSING: ("◌", QUIET),
     TableState.SOURCE: ("○", QUIET),
     TableState.UP_TO_DATE: ("✔", GOOD),
     TableState.BEHIND: ("●", WAITING),
@@ -51,6 +52,7 @@ class StatusPage:
         unknown: Why that is not known, as a clause; None if it is, or if nobody asks.
         now: The present, in seconds since the epoch.
         words: The words of the command line that name the definitions; None if there are none to run.
+        first: Tables that do not exist yet, and that a run makes of which nobody has to name a partition.
     """
 
     statuses: Sequence[TableStatus]
@@ -58,6 +60,7 @@ class StatusPage:
     unknown: str | None
     now: float
     words: Sequence[str] | None = field(default=())
+    first: Sequence[str] = field(default=())
 
     def view(self) -> RenderableType:
         """The page, in both layouts."""
@@ -168,6 +171,8 @@ class StatusPage:
             return f"lakehouse explain {named[TableState.GAP][0]}{more}", "what the next run does about the gap"
         if different:
             return f"lakehouse run {' '.join(different)} --full-refresh{more}", "writes the rows that differ"
+        if self.first:
+            return f"lakehouse run {' '.join(self.first)}{more}", "makes the tables that are not there yet"
         if named[TableState.BEHIND]:
             return f"lakehouse run {' '.join(named[TableState.BEHIND])}{more}", "reads what is unread"
         return None

@@ -8,7 +8,7 @@ from lakehouse import LocalSpark, Table
 FILE = Path(__file__).parents[3] / "data" / "orders.csv"
 
 
-@dg.asset(metadata=Table(key="order_id"), group_name="orders", kinds={"delta", "csv"})
+@dg.asset(metadata=Table(key="order_id"), group_name="orders", kinds={"deltalake", "csv"})
 def orders(spark: LocalSpark) -> DataFrame:
     """The orders in orders.csv, as they are now: only the rows that differ from the table are written."""
     columns = "order_id INT, customer_id STRING, amount INT"

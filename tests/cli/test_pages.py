@@ -137,6 +137,14 @@ def test_the_status_says_how_much_there_is_how_old_it_is_and_what_to_do_next() -
     assert "next:" not in render(without_definitions.view())
 
 
+def test_a_status_that_is_a_little_too_wide_folds_what_is_unread_and_stays_a_table() -> None:
+    whole = max(map(len, render(STATUS.view(), 160).splitlines()))
+    lines = render(STATUS.view(), whole - 1).splitlines()
+    (line,) = [place for place, line in enumerate(lines) if line.startswith("gold/delays")]
+    assert lines[line].endswith("━━━━━━━━━╌ silver/flights at 20 of 22")
+    assert lines[line + 1].strip() == "2 versions unread, for 1 h 4 min"
+
+
 def test_below_a_hundred_columns_the_status_is_stacked_and_no_name_is_cut() -> None:
     lines = render(STATUS.view(), 80).splitlines()
     assert "gold/delays  ● behind  version 18  16 rows  1 d ago" in lines

@@ -35,9 +35,7 @@ def test_the_commands_with_which_the_page_begins_make_a_project_that_loads():
     commands = re.findall(r"^dg scaffold defs dagster_delta_lakehouse\.(\w+) (\w+)(.*)$", first, re.MULTILINE)
     with create_defs_folder_sandbox() as sandbox:
         for component, folder, options in commands:
-            scaffold(
-                sandbox.defs_folder_path / folder, component, "yaml", dict(re.findall(r"--(\w+) (\S+)", options))
-            )
+            scaffold(sandbox.defs_folder_path / folder, component, "yaml", dict(re.findall(r"--(\w+) (\S+)", options)))
         with sandbox.build_all_defs() as definitions:
             assert sorted(assets_of(incremental(definitions))) == ["gold/orders_by_customer_id", "orders"]
 

@@ -37,7 +37,7 @@ def test_the_commands_with_which_the_page_begins_make_a_project_that_loads():
         for component, folder, options in commands:
             scaffold(sandbox.defs_folder_path / folder, component, "yaml", dict(re.findall(r"--(\w+) (\S+)", options)))
         with sandbox.build_all_defs() as definitions:
-            assert sorted(assets_of(incremental(definitions))) == ["gold/orders_by_customer_id", "orders"]
+            assert sorted(assets_of(incremental(definitions))) == ["gold/orders_by_customer", "orders"]
 
 
 def test_the_page_has_a_row_for_every_attribute():

@@ -93,7 +93,7 @@ def guard(session: SparkSession, root: Path) -> None:
             root,
             "this Spark Connect session is not one of the server of that root, and no lock keeps other JVMs from "
             "overwriting what it commits there. Nothing was written. Use LocalSpark(root=...) with this root or one "
-            "above it, or give the tables a root on storage that is safe for several writers (s3a://..., hdfs://...).",
+            "above it, or give the tables a root on storage that is safe for several writers (abfss://..., hdfs://...).",
         )
     for above in (root, *root.parents):
         if Rendezvous(above).jvm().is_held():

@@ -117,10 +117,10 @@ def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparis
         if table.manager in managers and (code := _code_to_compare(table, managers[table.manager])) is not None
     }
     logs = declared_logs(code_location)
-    there = {status.name: status for status in table_statuses(logs, codes)}
-    made = {table.name: table for table in code_location.tables.values() if table.is_written}
-    statuses = [there.get(name) or TableStatus(name, None, None) for name in logs if name in there or name in made]
-    first = [name for name in logs if name not in there and name in made and made[name].partitions_def is None]
+    by_name = {status.name: status for status in table_statuses(logs, codes)}
+    assets = {table.name: table for table in code_location.tables.values() if table.is_written}
+    statuses = [by_name.get(name) or TableStatus(name, None, None) for name in logs if name in by_name or name in assets]
+    first = [name for name in logs if name not in by_name and name in assets and assets[name].partitions_def is None]
     return statuses, comparisons(code_location), first
 
 

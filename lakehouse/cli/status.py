@@ -119,7 +119,9 @@ def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparis
     logs = declared_logs(code_location)
     by_name = {status.name: status for status in table_statuses(logs, codes)}
     assets = {table.name: table for table in code_location.tables.values() if table.is_written}
-    statuses = [by_name.get(name) or TableStatus(name, None, None) for name in logs if name in by_name or name in assets]
+    statuses = [
+        by_name.get(name) or TableStatus(name, None, None) for name in logs if name in by_name or name in assets
+    ]
     first = [name for name in logs if name not in by_name and name in assets and assets[name].partitions_def is None]
     return statuses, comparisons(code_location), first
 

@@ -159,8 +159,8 @@ def conflicts_page(
         for _, rival, verdict, avoided, why in pairs:
             wide.add_row(writer, rival, verdict, avoided, why)
             stacked.append(indent(Text(f"{verdict} with {rival}")))
-            said = [(headings[3], avoided)] * (avoided != _NOTHING) + [(headings[4], why)]
-            stacked += [indent(assemble((f"{heading}: {what}", QUIET)), 4) for heading, what in said]
+            lines = [(headings[3], avoided)] * (avoided != _NOTHING) + [(headings[4], why)]
+            stacked += [indent(assemble((f"{heading}: {what}", QUIET)), 4) for heading, what in lines]
     return Group(Layouts(wide, Group(*stacked)), Text(), *_sentences(warnings), Text(answers))
 
 

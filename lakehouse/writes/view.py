@@ -156,7 +156,7 @@ class View(Write):
         where = "the table" if run.slice is None else "the partition"
         if whole:
             return f"every row of {where} is compared with the query's result, and those that differ are written"
-        return f"the query is computed of the keys that the changes touch, and rows of {where} that differ are written"
+        return f"the query is computed for the keys that the changes touch, and rows of {where} that differ are written"
 
     def answers_for(self, changes: SourceRead) -> bool:
         """Always: `complete` refuses an input that the text does not name."""

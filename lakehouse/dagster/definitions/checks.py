@@ -243,7 +243,7 @@ def _checks_of(
 
 
 def _leave_out(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: CheckName) -> dict[str, Any] | None:
-    context.log.info(f"{id_of(name)} is left to a run of its own, or one with the tag {CHECKS}=true.")
+    context.log.debug(f"{id_of(name)} is left to a run of its own, or one with the tag {CHECKS}=true.")
     last = (
         last_compared(context.instance, key)
         if name == "recompute"
@@ -314,7 +314,7 @@ def left_out(name: CheckName, table: str, last: MadeCheck | None) -> dict[str, A
     if last is None:
         sentence = (
             f"'{table}' was never {'compared with a recompute' if name == 'recompute' else f'checked ({name})'}. Run "
-            f'this check, or let a schedule do that: incremental(definitions, nightly_checks="0 3 * * *").'
+            f'this check, or leave it to the nightly checks: nightly_checks="0 3 * * *" makes the schedule of them.'
         )
         return shown(Finding(Grade.WARNS, sentence, {LEFT_OUT: NEVER}))
     evaluation = last.evaluation

@@ -43,28 +43,35 @@ def _run_status(given: Namespace) -> Answer:
 
         def look() -> Answer:
             unknown = Comparisons({}, "no definitions are loaded")
-            return _answer(table_statuses(logs_of(given)), unknown, None)
+            return _answer(table_statuses(logs_of(given)), unknown)
     else:
         words, defs = target(given).words, definitions(given)
 
         def look() -> Answer:
-            return _answer(*_of_definitions(defs), words)
+            statuses, compared, first = _of_definitions(defs)
+            return _answer(statuses, compared, words, first)
 
     return look() if given.watch is None else _watch(look, given.watch)
 
 
-def _answer(statuses: Sequence[TableStatus], compared: Comparisons, words: Sequence[str] | None) -> Answer:
+def _answer(
+    statuses: Sequence[TableStatus],
+    compared: Comparisons,
+    words: Sequence[str] | None = None,
+    first: Sequence[str] = (),
+) -> Answer:
     """What the command says of the tables.
 
     Args:
         statuses: Where they stand.
         compared: When they were compared.
         words: The words of the command line that name the definitions; None if only a root is named.
+        first: The tables that do not exist yet, and that a run makes without the name of a partition.
     """
     from lakehouse.cli.pages.status_page import StatusPage
 
     unknown = None if words is None else compared.unknown
-    page = StatusPage(statuses, compared.by_table, unknown, time.time(), words)
+    page = StatusPage(statuses, compared.by_table, unknown, time.time(), words, first)
     is_wrong = any(status.state in _WRONG for status in statuses)
     differs = any(comparison.equal is False for comparison in compared.by_table.values())
     value = {"tables": [_value(status, compared) for status in statuses], "comparisons_unknown": compared.unknown}
@@ -99,8 +106,8 @@ def _watch(look: Callable[[], Answer], seconds: float) -> Answer:
         return answer
 
 
-def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparisons]:
-    """Where the tables of definitions stand, and when they were last compared."""
+def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparisons, list[str]]:
+    """Where the tables of definitions stand, when they were last compared, and which of them a run makes first."""
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
     code_location, managers = code_location_of(defs), managers_of(defs.resources)
@@ -109,7 +116,14 @@ def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparis
         for table in code_location.tables.values()
         if table.manager in managers and (code := _code_to_compare(table, managers[table.manager])) is not None
     }
-    return table_statuses(declared_logs(code_location), codes), comparisons(code_location)
+    logs = declared_logs(code_location)
+    by_name = {status.name: status for status in table_statuses(logs, codes)}
+    assets = {table.name: table for table in code_location.tables.values() if table.is_written}
+    statuses = [
+        by_name.get(name) or TableStatus(name, None, None) for name in logs if name in by_name or name in assets
+    ]
+    first = [name for name in logs if name not in by_name and name in assets and assets[name].partitions_def is None]
+    return statuses, comparisons(code_location), first
 
 
 def _code_to_compare(table: "AssetTable", manager: "DeltaIOManager") -> Code | None:

@@ -77,6 +77,7 @@ class View(Write):
     ends_early = True
     follows_snapshot_inputs = False
     counts_touched_keys = True
+    why_whole = None
 
     def __post_init__(self) -> None:
         if not isinstance(cast("Any", self.query), str | ViewText):
@@ -155,7 +156,7 @@ class View(Write):
         where = "the table" if run.slice is None else "the partition"
         if whole:
             return f"every row of {where} is compared with the query's result, and those that differ are written"
-        return f"the query is computed of the keys that the changes touch, and rows of {where} that differ are written"
+        return f"the query is computed for the keys that the changes touch, and rows of {where} that differ are written"
 
     def answers_for(self, changes: SourceRead) -> bool:
         """Always: `complete` refuses an input that the text does not name."""
@@ -320,6 +321,8 @@ def _added_of(run: Run, analysis: "Analysis") -> "Added | str":
     """The counts and sums that a view is, to which changes can be added; else why rows are computed, as a clause."""
     from lakehouse.views.adding import added_of
 
+    if any(each.leaves_out for each in run.table.expectations):
+        return "an expectation leaves groups out, to whose sums nothing could be added later"
     return added_of(analysis, run.table.key_columns, run.table.partitioned_by(run.head))
 
 

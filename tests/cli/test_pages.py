@@ -137,8 +137,20 @@ def test_the_status_says_how_much_there_is_how_old_it_is_and_what_to_do_next() -
     assert wide.endswith("next: lakehouse explain gold/routes -m shop   what the next run does about the gap\n")
     behind = StatusPage(LAKE[:3], {}, None, NOW, ())
     assert render(behind.view()).endswith("next: lakehouse run gold/delays   reads what is unread\n")
+    new = (*LAKE[:3], TableStatus("gold/new", None, None))
+    unmade = render(StatusPage(new, {}, None, NOW, ("-m", "shop"), ("gold/new",)).view(), 160)
+    assert "gold/new        ◌ no table yet" in unmade and "1 no table yet" in unmade
+    assert unmade.endswith("next: lakehouse run gold/new -m shop   makes the tables that are not there yet\n")
     without_definitions = StatusPage(LAKE, {}, None, NOW, None)
     assert "next:" not in render(without_definitions.view())
+
+
+def test_a_status_that_is_a_little_too_wide_folds_what_is_unread_and_stays_a_table() -> None:
+    whole = max(map(len, render(STATUS.view(), 160).splitlines()))
+    lines = render(STATUS.view(), whole - 1).splitlines()
+    (line,) = [place for place, line in enumerate(lines) if line.startswith("gold/delays")]
+    assert lines[line].endswith("━━━━━━━━━╌ silver/flights at 20 of 22")
+    assert lines[line + 1].strip() == "2 versions unread, for 1 h 4 min"
 
 
 def test_below_a_hundred_columns_the_status_is_stacked_and_no_name_is_cut() -> None:

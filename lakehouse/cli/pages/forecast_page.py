@@ -72,6 +72,8 @@ def _add_write(tree: Tree, write: WriteForecast) -> None:
     writes.add(Text(f"{write.strategy}."))
     if write.planned is not None:
         writes.add(Text(f"Planned against the table: {write.planned}."))
+    for sentence in write.broken:
+        writes.add(Text(sentence, WRONG))
 
 
 def _input(each: InputForecast) -> Text:
@@ -90,7 +92,7 @@ def _commits(commits: Sequence[Change], now: float) -> RenderableType:
         when = assemble((f"{made}, {ago(commit.committed, now)}", QUIET))
         counts = (commit.rows.inserted, commit.rows.updated, commit.rows.deleted)
         cells = [
-            assemble((f"{sign} {number:,} {word}", style)) if number else Text("?" if number is None else "")
+            assemble((f"{sign} {number:,} {word}", style)) if number else Text(f"? {word}" if number is None else "")
             for number, (sign, style), word in zip(counts, KINDS, ("inserted", "updated", "deleted"), strict=True)
         ]
         wide.add_row(f"version {commit.version}", *cells, when)

@@ -35,6 +35,7 @@ from lakehouse.read.forecast import (
 )
 from lakehouse.read.read_plan import read_plan
 from lakehouse.read.run import Run
+from lakehouse.spark.listeners import listening
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.overwrite import Overwrite
@@ -264,14 +265,17 @@ def _with_plan(
     value: Any = cast("Any", result).value if isinstance(result, dg.Output | dg.MaterializeResult) else result
     returned = Overwrite(value) if isinstance(value, DataFrame) else cast("Write", value)
     try:
-        statement = step.plan(returned)
+        with listening(step.hear):
+            statement = step.plan(returned)
     except NewColumnsError as error:  # the run begins again, and what it then reads is planned then
         return replace(write, planned=f"everything is compared once: {error.reason}")
     planned = "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
+    broken = tuple(f"In the result {each.clause}." for each in step.evaluations if each.broken)
+    write = replace(write, planned=planned, broken=broken)
     if isinstance(returned, View):
-        return _with_plan_of_view(replace(write, planned=planned), returned, step)
+        return _with_plan_of_view(write, returned, step)
     doubts = tuple(f"The table may come to differ from a recompute: {sentence}" for sentence in doubts_of(returned))
-    return replace(write, planned=planned, doubts=doubts)
+    return replace(write, doubts=doubts)
 
 
 def _with_plan_of_view(write: WriteForecast, view: View, step: Materialization) -> WriteForecast:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection
 
 GROUPS = {
-    "What an asset declares": ("Table", "Policy", "Read", "Retry"),
+    "What an asset declares": ("Table", "Expect", "Policy", "Read", "Retry"),
     "What an asset reads": ("Changes", "Touched", "VersionRange", "touched_by"),
     "What an asset returns": ("View", "Merge", "Overwrite", "Append", "Aggregate", "Snapshot", "History"),
     "Slowly changing dimensions": ("scd.type1", "scd.type2", "scd.as_of", "scd.Events"),

@@ -16,7 +16,7 @@ _COMMANDS = {
     "doctor": "what is wrong with this machine and these tables, and the command that mends it",
     "explain": "what the next run of an asset would read and write, and why; nothing is written",
     "new": "a new project: two tables that run",
-    "readers": "which tables read a table, and how far",
+    "readers": "who reads a table, how far, what each reader holds back; registers and releases readers",
     "run": "materialize assets, in Dagster's queue or here; takes what only run tags say elsewhere",
     "shell": "a Python prompt on the tables",
     "spark": "the Spark server of local tables: start, stop, status, warm, install",
@@ -100,7 +100,7 @@ def _command(name: str) -> Command | None:
 
             return NEW
         case "readers":
-            from lakehouse.cli.tables import READERS
+            from lakehouse.cli.table_readers import READERS
 
             return READERS
         case "run":

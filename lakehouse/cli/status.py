@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.cli.command import Answer, Command, UsageError, add_place
 from lakehouse.cli.comparisons import Comparisons, comparisons
 from lakehouse.cli.loading import definitions, target
+from lakehouse.cli.pages.readers_page import Holder
+from lakehouse.cli.table_readers import holding
 from lakehouse.cli.table_status import TableState, TableStatus, table_statuses
 from lakehouse.cli.tables import declared_logs, logs_of
 from lakehouse.cursor.code import Code
@@ -43,31 +45,44 @@ def _run_status(given: Namespace) -> Answer:
 
         def look() -> Answer:
             unknown = Comparisons({}, "no definitions are loaded")
-            return _answer(table_statuses(logs_of(given)), unknown, None)
+            logs = logs_of(given)
+            statuses = table_statuses(logs)
+            return _answer(statuses, unknown, None, holding(logs, statuses))
     else:
         words, defs = target(given).words, definitions(given)
 
         def look() -> Answer:
-            return _answer(*_of_definitions(defs), words)
+            statuses, compared, holders = _of_definitions(defs)
+            return _answer(statuses, compared, words, holders)
 
     return look() if given.watch is None else _watch(look, given.watch)
 
 
-def _answer(statuses: Sequence[TableStatus], compared: Comparisons, words: Sequence[str] | None) -> Answer:
+def _answer(
+    statuses: Sequence[TableStatus],
+    compared: Comparisons,
+    words: Sequence[str] | None,
+    holders: Sequence[Holder],
+) -> Answer:
     """What the command says of the tables.
 
     Args:
         statuses: Where they stand.
         compared: When they were compared.
         words: The words of the command line that name the definitions; None if only a root is named.
+        holders: The readers that hold something back.
     """
     from lakehouse.cli.pages.status_page import StatusPage
 
     unknown = None if words is None else compared.unknown
-    page = StatusPage(statuses, compared.by_table, unknown, time.time(), words)
+    page = StatusPage(statuses, compared.by_table, unknown, time.time(), words, holders)
     is_wrong = any(status.state in _WRONG for status in statuses)
     differs = any(comparison.equal is False for comparison in compared.by_table.values())
-    value = {"tables": [_value(status, compared) for status in statuses], "comparisons_unknown": compared.unknown}
+    value = {
+        "tables": [_value(status, compared) for status in statuses],
+        "comparisons_unknown": compared.unknown,
+        "held_back": [asdict(holder) for holder in holders],
+    }
     return Answer(value, page.view(), code=int(is_wrong or differs))
 
 
@@ -99,8 +114,8 @@ def _watch(look: Callable[[], Answer], seconds: float) -> Answer:
         return answer
 
 
-def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparisons]:
-    """Where the tables of definitions stand, and when they were last compared."""
+def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparisons, list[Holder]]:
+    """Where the tables of definitions stand, when they were last compared, and who holds something back."""
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
     code_location, managers = code_location_of(defs), managers_of(defs.resources)
@@ -109,7 +124,9 @@ def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparis
         for table in code_location.tables.values()
         if table.manager in managers and (code := _code_to_compare(table, managers[table.manager])) is not None
     }
-    return table_statuses(declared_logs(code_location), codes), comparisons(code_location)
+    logs = declared_logs(code_location)
+    statuses = table_statuses(logs, codes)
+    return statuses, comparisons(code_location), holding(logs, statuses)
 
 
 def _code_to_compare(table: "AssetTable", manager: "DeltaIOManager") -> Code | None:

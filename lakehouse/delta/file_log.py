@@ -150,7 +150,23 @@ class FileLog:
         return [dict(combination) for combination in values]
 
     def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
-        return growths(versions, self._entries, self._written_at)
+        return growths(versions, self.entries, self._written_at)
+
+    def entries(self, versions: Collection[int]) -> Iterator[Entry]:
+        """The lines of some commits, as many at once as are worth it; a commit that is gone is left out.
+
+        Raises:
+            UnreadableLogError: A commit cannot be read.
+        """
+        listed, at_once = list(versions), self._files.at_once
+        for first in range(0, len(listed), at_once):
+            page = listed[first : first + at_once]
+            if len(page) == 1:
+                read = [self._lines(page[0])]
+            else:
+                with ThreadPoolExecutor(len(page)) as readers:
+                    read = list(readers.map(self._lines, page))
+            yield from ((version, lines) for version, lines in zip(page, read, strict=True) if lines is not None)
 
     def epoch(self, application_id: str, version: int) -> int | None:
         # As of the version whose marks the cursor reads: a concurrent run may have committed since.
@@ -193,17 +209,9 @@ class FileLog:
                 break
         return info, path
 
-    def _entries(self, versions: Collection[int]) -> Iterator[Entry]:
-        """The files of some commits, as many at once as are worth it; a file that is gone is left out."""
-        listed, at_once = list(versions), self._files.at_once
-        for first in range(0, len(listed), at_once):
-            page = listed[first : first + at_once]
-            if len(page) == 1:
-                read = [self._lines(page[0])]
-            else:
-                with ThreadPoolExecutor(len(page)) as readers:
-                    read = list(readers.map(self._lines, page))
-            yield from ((version, lines) for version, lines in zip(page, read, strict=True) if lines is not None)
+    def entries_after(self, version: int, newest: int) -> Iterator[Entry]:
+        """The lines of the commits after a version up to another, oldest first, as far as the log still has them."""
+        return self.entries(self._present(version + 1, newest + 1)[::-1])
 
     def _lines(self, version: int) -> list[str] | None:
         try:

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from lakehouse.cli.comparisons import Comparison
+from lakehouse.cli.pages.readers_page import Holder
 from lakehouse.cli.pages.screen import (
     GOOD,
     NAME,
@@ -51,6 +52,7 @@ class StatusPage:
         unknown: Why that is not known, as a clause; None if it is, or if nobody asks.
         now: The present, in seconds since the epoch.
         words: The words of the command line that name the definitions; None if there are none to run.
+        holders: The readers that hold something back.
     """
 
     statuses: Sequence[TableStatus]
@@ -58,6 +60,7 @@ class StatusPage:
     unknown: str | None
     now: float
     words: Sequence[str] | None = field(default=())
+    holders: Sequence[Holder] = ()
 
     def view(self) -> RenderableType:
         """The page, in both layouts."""
@@ -141,6 +144,8 @@ class StatusPage:
         for status in self.statuses:
             if status.new_code is not None:
                 yield Text(_waiting(status.name, status.new_code))
+        for holder in self.holders:
+            yield Text(holder.sentence(self.now), WAITING)
         states = [(state, sum(each.state is state for each in self.statuses)) for state in TableState]
         yield Text.assemble(
             f"{count_of(len(self.statuses), 'table')}: ",

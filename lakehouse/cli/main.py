@@ -21,6 +21,7 @@ _COMMANDS = {
     "shell": "a Python prompt on the tables",
     "spark": "the Spark server of local tables: start, stop, status, warm, install",
     "status": "where each table stands, and how far it has read its sources",
+    "upkeep": "compacts tables and removes what no reader needs any more, where that is due",
 }
 
 
@@ -119,5 +120,9 @@ def _command(name: str) -> Command | None:
             from lakehouse.cli.status import STATUS
 
             return STATUS
+        case "upkeep":
+            from lakehouse.cli.table_upkeep import UPKEEP
+
+            return UPKEEP
         case _:
             return None

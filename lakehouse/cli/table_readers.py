@@ -159,20 +159,26 @@ def _change(given: Namespace) -> None:
     from lakehouse.upkeep.carry_out import change_properties
 
     defs = definitions(given)
-    table = _table(given.table, {each.name: each for each in code_location_of(defs).tables.values()})
+    table = table_of_ours(given.table, {each.name: each for each in code_location_of(defs).tables.values()})
     manager, ref = managers_of(defs.resources)[table.manager], table.ref
     assert ref is not None, f"{table.name} has a manager"
     head = ref.log(manager.writing_session).head()
     if head is None:
         raise ReadError(f"There is no table '{table.name}' yet.", "Nothing was changed. Materialize its asset first.")
-    if limit is None:
+    if given.release is not None or limit is None:
         change = release(head, table.name, given.release)
     else:
         change = register(head, table.name, given.register, limit)
     change_properties(manager.writing_session(), ref, change)
 
 
-def _table(name: str, tables: "Mapping[str, AssetTable]") -> "AssetTable":
+def table_of_ours(name: str, tables: "Mapping[str, AssetTable]") -> "AssetTable":
+    """The table of a name that an asset of the code location writes.
+
+    Raises:
+        UsageError: There is no table of that name.
+        UpkeepError (NOT_OURS): Another program writes it.
+    """
     if name not in tables:
         raise UsageError(no_such("table", name, tables))
     table = tables[name]

@@ -93,6 +93,22 @@ class FileLog:
         selection: Any = pc.list_flatten(vectors.column("selection_vector"))
         return written - (len(selection) - int(pc.sum(selection).as_py() or 0))
 
+    def live_files(self, version: int) -> list[tuple[int, int | None, str]] | None:
+        """Bytes, rows and partition of each file of a version; None if the version is gone or has a strange feature.
+
+        The rows are None if statistics do not say them. The partition is a text, the same for files of one partition.
+        """
+        try:
+            delta = self._at(version)
+            files = None if delta is None else pa.table(delta.get_add_actions())
+        except (DeltaError, OSError):
+            return None
+        if files is None:
+            return None
+        columns = (files.column(name).to_pylist() for name in ("size_bytes", "num_records"))
+        values = files.column("partition").to_pylist() if "partition" in files.column_names else [""] * len(files)
+        return list(zip(*columns, map(str, values), strict=True))
+
     def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:
         try:
             delta = self._at(version)

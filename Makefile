@@ -1,7 +1,7 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
 .PHONY: help install demo dev shell stop test slow wheel spark40 spark41 races crash crash-jvm s3 cluster browser warm site check lock clean \
-        bench bench-more bench-large bench-cold bench-contention
+        release-check bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
 STAMP := .venv/installed
@@ -118,6 +118,13 @@ check: $(STAMP)  ## Lint, formatting and types
 site: .venv/site/installed  ## Build the documentation as a site into site/: search, public names, no broken link (10 seconds)
 	@.venv/site/bin/python -m website
 
+release-check: .venv/release/installed  ## Build the two distributions into build/release, and hold them to an index's rules (10 s)
+	@rm -rf build/release
+	@.venv/release/bin/python -m build -q --outdir build/release .
+	@.venv/release/bin/twine check --strict build/release/*
+	@.venv/release/bin/check-wheel-contents build/release/*.whl
+	@ls -l build/release
+
 bench: $(STAMP)  ## Measure small steps beside what one would write instead, into docs/benchmarks (10 idle minutes)
 	@$(PY) -m benchmarks
 
@@ -145,6 +152,8 @@ lock: $(STAMP)  ## Bring requirements.lock in line with pyproject.toml (UPGRADE=
 	    --no-header --no-annotate -q -o requirements-spark$$(echo $$spark | cut -d . -f 1,2 | tr -d .).lock || exit 1; done
 	@.venv/bin/uv pip compile --group site --universal --generate-hashes --no-emit-index-url --no-header -q \
 	  $(if $(UPGRADE),--upgrade) -o requirements-site.lock
+	@.venv/bin/uv pip compile --group release --universal --generate-hashes --no-emit-index-url --no-header -q \
+	  $(if $(UPGRADE),--upgrade) -o requirements-release.lock
 
 clean:  ## Remove .venv, the tables below lake/, Dagster's history, caches (the benchmarks' tables stay)
 	@if [ -f $(STAMP) ]; then $(PY) -m lakehouse spark stop; fi
@@ -177,7 +186,7 @@ $(STAMP): requirements.lock lakehouse/server/jars.py
 	$(call fill,$(@D),-r $(@D)/rest.txt -r $<)
 	@touch $@
 
-.venv/site/installed: requirements-site.lock | $(STAMP)
+.venv/site/installed .venv/release/installed: .venv/%/installed: requirements-%.lock | $(STAMP)
 	@echo "Installing the packages of $< into $(@D) ..."
 	@$(PY) -m venv --clear $(@D)
 	@.venv/bin/uv pip install -q --python $(@D)/bin/python --no-deps --require-hashes -r $< || \

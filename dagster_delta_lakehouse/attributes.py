@@ -7,7 +7,7 @@ import dagster as dg
 from pydantic import Field
 
 if TYPE_CHECKING:
-    from lakehouse import Policy, Retry, Table
+    from lakehouse import Expect, Policy, Retry, Table
 
 
 class PolicyAttributes(dg.Resolvable, dg.Model):
@@ -21,12 +21,27 @@ class PolicyAttributes(dg.Resolvable, dg.Model):
     ignore_config: list[str] | None = None
     show_rows: int | None = None
     max_changed: float | None = None
+    outside: Literal["warn", "ignore", "fail"] | None = None
 
     @property
     def value(self) -> "Policy":
         from lakehouse import Policy
 
         return Policy(**fields_of(self))
+
+
+class ExpectAttributes(dg.Resolvable, dg.Model):
+    """What must hold of each row of a table: the fields of `lakehouse.Expect`."""
+
+    condition: str
+    on_failure: Literal["warn", "fail", "drop"] | None = None
+    name: str | None = None
+
+    @property
+    def value(self) -> "Expect":
+        from lakehouse import Expect
+
+        return Expect(**fields_of(self))
 
 
 class RetryAttributes(dg.Resolvable, dg.Model):
@@ -57,6 +72,7 @@ class TableAttributes(dg.Resolvable, dg.Model):
     on_gap: Literal["reconcile", "fail"] | None = None
     columns: dict[str, str] | None = Field(default=None, description="Descriptions by column.")
     policy: PolicyAttributes | None = None
+    expect: list[ExpectAttributes] | None = None
     trust_key: bool | None = None
 
     @property
@@ -66,6 +82,8 @@ class TableAttributes(dg.Resolvable, dg.Model):
         declared = fields_of(self)
         if self.policy is not None:
             declared["policy"] = self.policy.value
+        if self.expect is not None:
+            declared["expect"] = [each.value for each in self.expect]
         return Table(**declared)
 
 

@@ -24,6 +24,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
     from lakehouse.dagster.view_files import views_from
+    from lakehouse.delta.expect import Expect
     from lakehouse.delta.log import VersionRange
     from lakehouse.delta.policy import Policy, Retry
     from lakehouse.delta.table import Read, Table
@@ -47,6 +48,7 @@ __all__ = [
     "Changes",
     "ClusterSpark",
     "DeltaIOManager",
+    "Expect",
     "History",
     "LakehouseError",
     "LocalSpark",
@@ -86,6 +88,7 @@ _HOMES = {
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
     "dagster.view_files": ("views_from",),
+    "delta.expect": ("Expect",),
     "delta.log": ("VersionRange",),
     "delta.policy": ("Policy", "Retry"),
     "delta.table": ("Read", "Table"),

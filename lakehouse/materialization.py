@@ -17,6 +17,7 @@ from lakehouse.cursor.definition import definition
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import passed_commits_are_old
+from lakehouse.delta.expect import Evaluation
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
@@ -33,7 +34,7 @@ from lakehouse.read.read_plan import Archive, InputFacts, ReadFeed, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.read.run import Run, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.listeners import Message, Notice, PhaseEnded, tell
+from lakehouse.spark.listeners import AllOutside, Evaluated, Message, Notice, PhaseEnded, tell
 from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
 from lakehouse.spark.types import partition_types
 from lakehouse.writes.merge import doubts_of
@@ -144,6 +145,8 @@ class Materialization:
         feeds: What this run has read so far, for other assets.
         now: When it began, in milliseconds since the epoch.
         phases: The seconds that its phases took, by their names, while it listens.
+        evaluations: What its table expects of the rows of its newest plan, evaluated.
+        all_outside: Whether no row of the result lies in a partition of the run.
     """
 
     spark: Callable[[], SparkSession]
@@ -153,12 +156,21 @@ class Materialization:
     now: int
     began: float = field(init=False, default_factory=time.monotonic)
     phases: dict[str, float] = field(init=False, default_factory=dict[str, float])
+    evaluations: tuple[Evaluation, ...] = field(init=False, default=())
+    all_outside: bool = field(init=False, default=False)
     _prefetched: bool = field(init=False, default=False)
 
     def hear(self, notice: Notice) -> None:
-        """A listener that adds what each phase takes to its seconds."""
-        if isinstance(notice, PhaseEnded):
-            self.phases[notice.phase] = self.phases.get(notice.phase, 0.0) + notice.seconds
+        """A listener that keeps what the phases take, and what the newest plan has evaluated."""
+        match notice:
+            case PhaseEnded(phase=phase, seconds=seconds):
+                self.phases[phase] = self.phases.get(phase, 0.0) + seconds
+            case Evaluated(evaluations=evaluations):
+                self.evaluations = evaluations
+            case AllOutside():
+                self.all_outside = True
+            case _:
+                pass
 
     @property
     def asset(self) -> Asset:

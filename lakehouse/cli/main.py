@@ -29,8 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; 0, 1 where something is wrong that it is there to find, 2 for a wrong command line."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = ArgumentParser("lakehouse", description="Incremental Delta tables with Dagster and Spark.")
-    parser.add_argument("--version", action="store_true", help="print the version and end")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    parser.add_argument("-V", "--version", action="store_true", help="print the version and end")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
     parsers = {name: commands.add_parser(name, help=text, description=text) for name, text in _COMMANDS.items()}
     name = next((word for word in words if not word.startswith("-")), "")
     command = _command(name)

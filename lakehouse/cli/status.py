@@ -47,13 +47,13 @@ def _run_status(given: Namespace) -> Answer:
             unknown = Comparisons({}, "no definitions are loaded")
             logs = logs_of(given)
             statuses = table_statuses(logs)
-            return _answer(statuses, unknown, None, holding(logs, statuses))
+            return _answer(statuses, unknown, holders=holding(logs, statuses))
     else:
         words, defs = target(given).words, definitions(given)
 
         def look() -> Answer:
-            statuses, compared, holders = _of_definitions(defs)
-            return _answer(statuses, compared, words, holders)
+            statuses, compared, first, holders = _of_definitions(defs)
+            return _answer(statuses, compared, words, first, holders)
 
     return look() if given.watch is None else _watch(look, given.watch)
 
@@ -61,8 +61,9 @@ def _run_status(given: Namespace) -> Answer:
 def _answer(
     statuses: Sequence[TableStatus],
     compared: Comparisons,
-    words: Sequence[str] | None,
-    holders: Sequence[Holder],
+    words: Sequence[str] | None = None,
+    first: Sequence[str] = (),
+    holders: Sequence[Holder] = (),
 ) -> Answer:
     """What the command says of the tables.
 
@@ -70,12 +71,13 @@ def _answer(
         statuses: Where they stand.
         compared: When they were compared.
         words: The words of the command line that name the definitions; None if only a root is named.
+        first: The tables that do not exist yet, and that a run makes without the name of a partition.
         holders: The readers that hold something back.
     """
     from lakehouse.cli.pages.status_page import StatusPage
 
     unknown = None if words is None else compared.unknown
-    page = StatusPage(statuses, compared.by_table, unknown, time.time(), words, holders)
+    page = StatusPage(statuses, compared.by_table, unknown, time.time(), words, first, holders)
     is_wrong = any(status.state in _WRONG for status in statuses)
     differs = any(comparison.equal is False for comparison in compared.by_table.values())
     value = {
@@ -114,8 +116,8 @@ def _watch(look: Callable[[], Answer], seconds: float) -> Answer:
         return answer
 
 
-def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparisons, list[Holder]]:
-    """Where the tables of definitions stand, when they were last compared, and who holds something back."""
+def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparisons, list[str], list[Holder]]:
+    """Where the tables stand, when they were last compared, which a run makes first, and who holds something back."""
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
     code_location, managers = code_location_of(defs), managers_of(defs.resources)
@@ -125,8 +127,13 @@ def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparis
         if table.manager in managers and (code := _code_to_compare(table, managers[table.manager])) is not None
     }
     logs = declared_logs(code_location)
-    statuses = table_statuses(logs, codes)
-    return statuses, comparisons(code_location), holding(logs, statuses)
+    by_name = {status.name: status for status in table_statuses(logs, codes)}
+    assets = {table.name: table for table in code_location.tables.values() if table.is_written}
+    statuses = [
+        by_name.get(name) or TableStatus(name, None, None) for name in logs if name in by_name or name in assets
+    ]
+    first = [name for name in logs if name not in by_name and name in assets and assets[name].partitions_def is None]
+    return statuses, comparisons(code_location), first, holding(logs, statuses)
 
 
 def _code_to_compare(table: "AssetTable", manager: "DeltaIOManager") -> Code | None:

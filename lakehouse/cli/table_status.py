@@ -23,11 +23,13 @@ _THREADS = 16
 class TableState(Enum):
     """Where a table stands.
 
-    SOURCE: no run of this library wrote it. GAP: changes of a source can no longer be read. BY_PARTITION: each
-    partition has positions of its own, and logs do not tell which rows of a source are a partition's. UNREADABLE: its
-    log cannot be read, or the log of a source. UNKNOWN: a source is not among the tables that are looked at.
+    MISSING: no run has made it yet. SOURCE: no run of this library wrote it. GAP: changes of a source can no longer be
+    read. BY_PARTITION: each partition has positions of its own, and logs do not tell which rows of a source are a
+    partition's. UNREADABLE: its log cannot be read, or the log of a source. UNKNOWN: a source is not among the tables
+    that are looked at.
     """
 
+    MISSING = "no table yet"
     SOURCE = "source"
     UP_TO_DATE = "up to date"
     BEHIND = "behind"
@@ -84,7 +86,7 @@ class TableStatus:
 
     Args:
         name: Its name.
-        version: Its newest version; None if its log cannot be read.
+        version: Its newest version; None if there is no table yet, or if its log cannot be read.
         written: When that was committed, in milliseconds since the epoch.
         run: The run that last wrote it with a mark; None if no run did.
         partitions: The partitions that the run wrote; empty if the table has none, or no run wrote it.
@@ -110,6 +112,8 @@ class TableStatus:
     def state(self) -> TableState:
         if self.problem is not None or any(reading.problem for reading in self.reads):
             return TableState.UNREADABLE
+        if self.version is None:
+            return TableState.MISSING
         if self.run is None:
             return TableState.SOURCE
         followed = [reading for reading in self.reads if not reading.is_snapshot]

@@ -19,6 +19,8 @@ LONGEST = 64
 FIELDS = 16
 """So many fields of a config are parts by name; the fields of a larger config are one part."""
 _KEY, _PARTITION_BY, _PARTITIONS, _CONFIG, _READ = "key", "partition_by", "partitions", "config", "read "
+_EXPECT = "expect"
+"""Begins the parts about expectations that leave rows out, each the condition of one."""
 DROPPED = "dropped "
 """Begins the part about a column that a history keeps although its source no longer has it."""
 TRACK = "track"
@@ -49,13 +51,14 @@ def definition(
         _PARTITION_BY: _columns(table.partition_columns),
         _PARTITIONS: "" if slice_ is None else partitions(slice_),
         **{_READ + source: _EACH.join(left_out(read)) for source, read in reads.items()},
+        **_expectations({each.check_name: each.condition for each in table.expectations if each.leaves_out}),
         **_config({name: value for name, value in config.items() if name not in ignored}),
     }
     return {name: short(text) for name, text in parts.items() if text}
 
 
 def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignored: Collection[str] = ()) -> str | None:
-    """Why the key, the partitions or the config of a mark differ, as half a sentence; None if they agree.
+    """Why key, partitions, rows left out or config of a mark differ, as half a sentence; None if they agree.
 
     What inputs leave out is compared by `read_in`, and what a history tracks by `refuse_other_shape` of its rows.
 
@@ -72,6 +75,9 @@ def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignore
     # A position of the whole table holds for each partition that it has got since.
     if _PARTITIONS in before and before[_PARTITIONS] != now.get(_PARTITIONS):
         return _other_partition(before[_PARTITIONS], now.get(_PARTITIONS, "all of the table"))
+    conditions = _why_other_conditions(before, now)
+    if conditions is not None:
+        return conditions
     names = {name for name in {*before, *now} if name.startswith(_CONFIG)} - set(map(_field, ignored))
     other = sorted(name for name in names if before.get(name) != now.get(name))
     return f"its {' and '.join(other)} had another value" if other else None
@@ -118,6 +124,30 @@ def digest(value: Any) -> str:
 
 def _columns(columns: tuple[str, ...]) -> str:
     return ", ".join(sorted(column.lower() for column in columns))
+
+
+def _expectations(conditions: Mapping[str, str]) -> dict[str, str]:
+    if len(conditions) > FIELDS:
+        return {_EXPECT: digest(dict(conditions))}
+    return {f"{_EXPECT} {short(name)}": condition for name, condition in conditions.items()}
+
+
+def _why_other_conditions(before: Definition, now: Definition) -> str | None:
+    """Why other rows are left out than before, as half a sentence; None if the same are. A name decides no row."""
+    was, is_now = ({name: text for name, text in of.items() if name.split(" ")[0] == _EXPECT} for of in (before, now))
+    if set(was.values()) == set(is_now.values()):
+        return None
+    differing = sorted(name for name in {*was, *is_now} if was.get(name) != is_now.get(name))
+    reasons = [_of_condition(name.removeprefix(_EXPECT).strip(), was.get(name), is_now.get(name)) for name in differing]
+    return f"other rows are left out: {'; '.join(reasons)}"
+
+
+def _of_condition(name: str, was: str | None, now: str | None) -> str:
+    """What became of an expectation that leaves rows out."""
+    called = f"the expectation {name}" if name else "the expectations"
+    if was is None:
+        return f"{called} ({now}) is new"
+    return f"{called} ({was}) is gone" if now is None else f"{called} changed from {was} to {now}"
 
 
 def _config(config: Mapping[str, Any]) -> dict[str, str]:

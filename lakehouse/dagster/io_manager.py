@@ -35,8 +35,9 @@ from lakehouse.dagster.contexts import (
     step_key,
     to_log,
 )
+from lakehouse.dagster.expectation_checks import log_evaluations
 from lakehouse.dagster.failures import as_dagster_failures, as_our_errors, refuse_second_driver
-from lakehouse.dagster.metadata import report, timing
+from lakehouse.dagster.metadata import report, report_plan, timing
 from lakehouse.dagster.resources import refuse_unfit, value_of
 from lakehouse.dagster.run_tags import (
     COMPARE,
@@ -52,6 +53,7 @@ from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.location import Location, Storage, scheme_of
 from lakehouse.delta.policy import Policy, Retry
 from lakehouse.delta.table import Read, Table
+from lakehouse.errors import ExpectationError
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset
 from lakehouse.read.changes import Changes, read_of
@@ -139,6 +141,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             if unused is not None:
                 context.log.warning(unused)
             report(context, execution, run, outcome, self.session)
+            report_plan(context, execution, step, outcome)
             context.add_output_metadata(timing(step.phases, time.monotonic() - step.began))
 
     def _written(
@@ -150,7 +153,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             return nothing
         refuse_second_driver(execution, step.asset.ref, self._driver)
         with listening(step.hear, to_log(context.log)):
-            return step.commit(write, self.conflicts)
+            try:
+                return step.commit(write, self.conflicts)
+            except ExpectationError:
+                log_evaluations(execution, step.evaluations, step.run.partitions, fails=True)
+                raise
 
     @property
     def location(self) -> Location:

@@ -14,10 +14,12 @@ from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Out
 from lakehouse.commit.rivals import LostAttempt, describe
 from lakehouse.cursor.mark import Mark, is_mark, rows_of
 from lakehouse.cursor.since_base import may_concern
+from lakehouse.dagster.expectation_checks import log_evaluations, metadata_of, warnings_of
 from lakehouse.dagster.table_facts import column_schema, partition_rows, size_of, table_metadata
 from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.text import quote
+from lakehouse.materialization import Materialization
 from lakehouse.read.content import TIMESTAMP, VERSION, Everything, Feed, Nothing, SourceRead
 from lakehouse.read.run import Run, ViewReport
 from lakehouse.spark.diagnosis import first_line
@@ -101,6 +103,28 @@ def report(
         execution.set_data_version(context.asset_key, dg.DataVersion(data_version))
     context.add_output_metadata(metadata | details | table_metadata(run.ref))
     context.log.info(sentence)
+
+
+def report_plan(
+    context: dg.OutputContext,
+    execution: dg.AssetExecutionContext,
+    step: Materialization,
+    outcome: Outcome | NothingToDo,
+) -> None:
+    """Reports what the plan of the run said of its rows, unless the table is what another run's plan has made it."""
+    if isinstance(outcome, AlreadyApplied | NothingToDo):
+        return
+    run = step.run
+    log_evaluations(execution, step.evaluations, run.partitions, fails=False)
+    context.add_output_metadata(metadata_of(step.evaluations))
+    for sentence in warnings_of(run.name, step.evaluations):
+        context.log.warning(sentence)
+    if step.all_outside:
+        context.add_output_metadata({"outside": "each row of the result"})
+        context.log.warning(
+            f"Each row of the result of {run.name} lies outside the run's partitions ({', '.join(run.partitions[:3])}) "
+            f"and was left out. Compare the values in the partition column with the partition keys."
+        )
 
 
 def _oldest_change(run: Run, now: float) -> dict[str, Any]:

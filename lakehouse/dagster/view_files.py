@@ -13,6 +13,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.dagster.code.view_texts import TEXT
+from lakehouse.delta.expect import Expect
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Table
 from lakehouse.errors import DefinitionError
@@ -20,7 +21,7 @@ from lakehouse.errors.base import clause
 from lakehouse.errors.views import ViewError
 from lakehouse.read.changes import Changes
 from lakehouse.views.files.query_file import calling_file, path_beside
-from lakehouse.views.files.statement import Statement, query_of, read_statement, refuse_expectations
+from lakehouse.views.files.statement import Statement, expectations_of, query_of, read_statement
 from lakehouse.views.files.tokens import digest_of
 from lakehouse.views.input_refusals import refuse_other_parameters
 from lakehouse.views.query import names_in
@@ -121,6 +122,7 @@ class _FileView:
         statement: What it says.
         query: Its query, with the input behind each table.
         snapshots: The tables that are read as snapshots, in lower case.
+        expectations: What must hold of each row of its table.
     """
 
     path: Path
@@ -129,6 +131,7 @@ class _FileView:
     statement: Statement
     query: ViewText
     snapshots: frozenset[str]
+    expectations: tuple[Expect, ...]
 
     @classmethod
     def of(cls, path: Path, folder: Path) -> "_FileView":
@@ -139,7 +142,7 @@ class _FileView:
         """
         text, file = path.read_text(encoding="utf-8-sig"), str(path.relative_to(folder.parent))
         statement = read_statement(text, file)
-        refuse_expectations(text, statement, file)
+        expectations = expectations_of(text, statement, file)
         query = query_of(text, statement, file)
         try:
             query = replace(query, inputs=_inputs(names_in(query.text)))
@@ -147,7 +150,8 @@ class _FileView:
             raise with_place(error, query.origin, "/".join(statement.name)) from error.__cause__
         properties = statement.properties
         query = replace(query, touch=_names_listed(properties.get(TOUCH, "")))
-        view = cls(path, file, text, statement, query, frozenset(_names_listed(properties.get(SNAPSHOT, "").lower())))
+        snapshots = frozenset(_names_listed(properties.get(SNAPSHOT, "").lower()))
+        view = cls(path, file, text, statement, query, snapshots, expectations)
         view._refuse()
         return view
 
@@ -248,6 +252,7 @@ class _FileView:
                 properties={name: value for name, value in statement.properties.items() if not name.startswith(OWN)},
                 columns={column.name: column.comment for column in statement.columns if column.comment is not None},
                 policy=Policy(refresh=statement.refresh),
+                expect=self.expectations,
             )
         except ValueError as error:
             what, remedy = clause(str(error)), "Correct the head of the statement."

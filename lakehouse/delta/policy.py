@@ -10,6 +10,7 @@ Refresh: TypeAlias = Literal["auto", "incremental", "strict", "full"]
 OnNewColumns: TypeAlias = Literal["add", "ignore", "fail"]
 OnNewCode: TypeAlias = Literal["compare", "warn", "ignore"]
 OnSameRows: TypeAlias = Literal["retry", "fail"]
+Outside: TypeAlias = Literal["warn", "ignore", "fail"]
 StatementChoice: TypeAlias = Literal["auto", "merge"]
 Names: TypeAlias = str | tuple[str, ...] | list[str]
 
@@ -40,6 +41,8 @@ class Policy:
         max_changed: The largest share of the rows of the table, or of the run's partitions, that one step may insert,
             update and delete together, from 0 to 1. A step that would change more fails, and writes nothing, unless a
             run tag lets it pass. A table that is empty or new is filled whatever the share. Any share by default.
+        outside: What to do if each row of a result lies outside the run's partitions, so that all of them are left out:
+            `"warn"` in the log of the run and in the metadata, `"ignore"`, or `"fail"` and write nothing.
 
     Raises:
         ValueError: Another word than these, a negative number of rows, or no share.
@@ -54,6 +57,7 @@ class Policy:
     ignore_config: Names | None = None
     show_rows: int | None = None
     max_changed: float | None = None
+    outside: Outside | None = None
 
     def __post_init__(self) -> None:
         if self.ignore_config is not None:
@@ -104,6 +108,10 @@ class Policy:
         return "auto" if self.statement is None else self.statement
 
     @property
+    def all_outside(self) -> Outside:
+        return "warn" if self.outside is None else self.outside
+
+    @property
     def ignored_config(self) -> tuple[str, ...]:
         return as_names("ignore_config", self.ignore_config)
 
@@ -118,6 +126,7 @@ _WORDS = {
     "on_new_code": get_args(OnNewCode),
     "on_same_rows": get_args(OnSameRows),
     "statement": get_args(StatementChoice),
+    "outside": get_args(Outside),
 }
 
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
+from lakehouse.delta.expect import Expect, as_expectations
 from lakehouse.delta.location import scheme_of
 from lakehouse.delta.log import Head
 from lakehouse.delta.policy import Policy, as_names
@@ -59,7 +60,9 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Policy):
         return value.given
-    return list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
+    if isinstance(value, Expect):
+        return value.metadata
+    return [_plain(each) for each in cast("tuple[Any, ...]", value)] if isinstance(value, tuple) else value
 
 
 RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
@@ -94,6 +97,7 @@ class Table(Declared):
             result with the table and writes the difference; `"fail"` leaves the decision to you.
         columns: Descriptions by column, kept as comments in the table and shown in Dagster.
         policy: What a run of this table may do; a field that is not given is the IO manager's.
+        expect: What must hold of each row that a run writes: one condition, or several.
         trust_key: Of a table that another program writes: whether its readers believe that the key identifies a row.
             The change feed then gives the rows of touched keys, and a key in two rows gives wrong results. By default
             the rows are read from the table.
@@ -103,7 +107,7 @@ class Table(Declared):
 
     Raises:
         ValueError: A combination that no Delta table can have.
-        TypeError: Names of columns that are no texts, or a policy that is no `Policy`.
+        TypeError: Names of columns that are no texts, a policy that is no `Policy`, expectations that are no `Expect`.
     """
 
     _PREFIX: ClassVar[str] = "lakehouse/"
@@ -116,6 +120,7 @@ class Table(Declared):
     on_gap: Literal["reconcile", "fail"] = "reconcile"
     columns: Mapping[str, str] | None = None
     policy: Policy = Policy()
+    expect: Expect | tuple[Expect, ...] | list[Expect] = ()
     trust_key: bool = False
     readers: Mapping[str, str] | None = None
     _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
@@ -126,6 +131,7 @@ class Table(Declared):
         object.__setattr__(self, "properties", dict(self.properties or {}))
         object.__setattr__(self, "columns", dict(self.columns or {}))
         object.__setattr__(self, "policy", _policy(self.policy))
+        object.__setattr__(self, "expect", as_expectations(self.expect))
         object.__setattr__(self, "readers", dict(self.readers or {}))
         for reader, limit in (self.readers or {}).items():
             if limit_from(limit) is None:
@@ -163,6 +169,10 @@ class Table(Declared):
     @property
     def cluster_columns(self) -> tuple[str, ...]:
         return cast("tuple[str, ...]", self.cluster_by)
+
+    @property
+    def expectations(self) -> tuple[Expect, ...]:
+        return cast("tuple[Expect, ...]", self.expect)
 
     @property
     def all_properties(self) -> dict[str, str]:

@@ -12,6 +12,7 @@ For users: docs/reference/errors.md.
     - LateGapError
   x WriteError                  a result cannot become the table; nothing was written
     - NewColumnsError
+    - ExpectationError
     - HistoryError
     - ExtractError
     - TableError

@@ -57,6 +57,27 @@ class WriteError(LakehouseError):
         )
 
     @classmethod
+    @with_code("UNKNOWN_CONDITION")
+    def unknown_condition(cls, asset: str, expectation: str, condition: str, problem: str) -> Self:
+        """An expectation that Spark cannot evaluate over the rows of the result."""
+        return cls(
+            f"The expectation {expectation} of '{asset}' cannot be evaluated over its rows, because of its condition "
+            f"({condition}): {clause(problem)}.",
+            "Nothing was written. Write a condition that is true or false of one row, and name columns of the table.",
+        )
+
+    @classmethod
+    @with_code("ALL_OUTSIDE")
+    def all_outside(cls, asset: str, partitions: Sequence[str]) -> Self:
+        """A result with rows, none of which lies in a partition of the run, under a policy that refuses that."""
+        return cls(
+            f"Each row of the result of '{asset}' lies outside {_of_partitions(partitions)}, so the run would "
+            f"leave out all of them.",
+            "Nothing was written. Compare the values in the partition column with the partition keys, for example the "
+            "format of a day. If the result is right, write Policy(outside='warn').",
+        )
+
+    @classmethod
     @with_code("TRUNCATES_MISSING")
     def truncates_missing(cls, asset: str, columns: Sequence[str], condition: str) -> Self:
         """`scd.type1` with truncates, of touched rows that hold only the truncates of touched keys."""
@@ -140,8 +161,27 @@ class WriteError(LakehouseError):
         )
 
 
+def _of_partitions(partitions: Sequence[str]) -> str:
+    listing = ", ".join(partitions[:3]) + (" and others" if len(partitions) > 3 else "")
+    return f"the partition{'' if len(partitions) == 1 else 's'} {listing}"
+
+
 def _or_null(value: str | None) -> str:
     return "NULL" if value is None else value
+
+
+class ExpectationError(WriteError):
+    """A result with rows that break an expectation which fails the run. Nothing was written."""
+
+    code = "EXPECTATION"
+
+    def __init__(self, asset: str, expectation: str, problem: str) -> None:
+        self.asset, self.expectation, self.problem = asset, expectation, problem
+        super().__init__(
+            f"In the result of '{asset}' {clause(problem)}.",
+            "Nothing was written. Correct these rows upstream of the asset, or the condition if it asks too much. With "
+            "on_failure='drop' such rows are left out, and the others are written.",
+        )
 
 
 class NewColumnsError(WriteError):

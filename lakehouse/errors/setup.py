@@ -36,6 +36,25 @@ class DefinitionError(LakehouseError):
         """A partitioned asset whose partitions cannot be found in the table's columns."""
         return cls(f"Asset '{asset}' is partitioned, but {problem}")
 
+    @classmethod
+    @with_code("CONDITION")
+    def condition(cls, asset: str, condition: str, why: str) -> Self:
+        """An expectation whose text is no condition on the columns of one row."""
+        return cls(
+            f"Asset '{asset}' expects ({condition}) of each row of its table, but {clause(why)}. Write a condition "
+            f"that is true or false of one row, and compute what the condition needs as a column of the result."
+        )
+
+    @classmethod
+    @with_code("NOTHING_LEFT_OUT")
+    def nothing_left_out(cls, asset: str, write: str, expectation: str, why: str) -> Self:
+        """An expectation that leaves rows out of a table which no row may be left out of."""
+        article = "an" if write[0] in "AEIOU" else "a"
+        return cls(
+            f"Asset '{asset}' returns {article} {write}, and its expectation {expectation} has on_failure='drop', but "
+            f"{clause(why)}. Write on_failure='warn' or 'fail', or leave the rows out in an asset upstream of this one."
+        )
+
 
 def _annotates(where: str, annotation: str | None) -> str:
     if annotation is None:

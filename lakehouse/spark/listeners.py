@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from logging import WARNING
 from typing import Literal, TypeAlias
 
+from lakehouse.delta.expect import Evaluation
+
 Phase: TypeAlias = Literal["read", "look at the cursor", "plan", "execute", "find in the log"]
 
 
@@ -44,7 +46,19 @@ class Message:
     level: int = WARNING
 
 
-Notice: TypeAlias = PhaseBegan | PhaseEnded | Doing | Message
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A plan has evaluated what its table expects of the rows; a later plan of the same step takes its place."""
+
+    evaluations: tuple[Evaluation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllOutside:
+    """A plan leaves out each row of the result, because none lies in a partition of the run."""
+
+
+Notice: TypeAlias = PhaseBegan | PhaseEnded | Doing | Message | Evaluated | AllOutside
 Listener: TypeAlias = Callable[[Notice], None]
 
 

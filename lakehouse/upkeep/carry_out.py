@@ -55,7 +55,7 @@ def _free(spark: SparkSession, ref: TableRef, upkeep: TableUpkeep) -> None:
     with session_of_its_own(spark) as own:
         own.conf.set("spark.databricks.delta.vacuum.logging.enabled", "true")  # on S3 it is off by default
         if upkeep.by_inventory:
-            # RETAIN 0 is about what is listed alone (ADR 47).
+            # RETAIN 0 is about what is listed alone (ADR 48).
             own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
         statements = list(_by_inventory(ref, upkeep.unneeded) if upkeep.by_inventory else [f"VACUUM {ref.identifier}"])
         for place, statement in enumerate(statements, 1):

@@ -1,7 +1,7 @@
 """Readers that a table cannot know from marks: registered by name in its properties, each with a limit.
 
 A limit is how long a change stays readable for the reader. Delta 4.4 refuses whoever is further behind than
-`delta.deletedFileRetentionDuration`, although the files are there (ADR 47), so that property is at least the longest
+`delta.deletedFileRetentionDuration`, although the files are there (ADR 48), so that property is at least the longest
 limit. What the table promised before is in the property `TIME_TRAVEL`: files that all readers have passed go after that
 time.
 """

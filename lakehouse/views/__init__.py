@@ -2,6 +2,6 @@
 
 In: SQL text, the columns of its tables. Out: a plan as values; then touched keys and rows.
 Law: every row in which the result differs has touched keys, and the rows of touched keys are those of the whole result.
-Read: view_text, text_check, input_refusals; query, algebra, functions, printing; plan, touched_plan, rows_plan,
+Read: view_text, input_refusals, analysis; query, algebra, functions, printing; plan, touched_plan, rows_plan,
 equalities; touch, adding, explained.
 """

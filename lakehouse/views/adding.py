@@ -1,14 +1,30 @@
 """When a view is counts and sums over the rows of one table, to which changes can be added."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import Aggregation, Extend, Filter, Join, Node, Query, Scan, in_parentheses, substitute
+from lakehouse.delta.text import fold
+from lakehouse.views.algebra import (
+    Aggregation,
+    Extend,
+    Filter,
+    Item,
+    Join,
+    Node,
+    Query,
+    Scan,
+    in_parentheses,
+    nodes_of,
+    substitute,
+)
+from lakehouse.views.analysis import Analysis
 from lakehouse.views.printing import is_printable
+from lakehouse.views.sql.row_sql import why_not_of_the_row
 from lakehouse.views.steps.relations import print_sql
+from lakehouse.views.steps.wording import Wording
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +46,30 @@ class Added:
     where: str | None
 
 
+def added_of(analysis: Analysis, key: Sequence[str], partitioned_by: Sequence[str]) -> Added | str:
+    """The counts and sums that a view is, to which changes can be added; else why it is none, as a clause.
+
+    Args:
+        analysis: What its text says.
+        key: The key of its table.
+        partitioned_by: The columns by which its table is partitioned.
+    """
+    if analysis.text.touch:
+        return "`touch` names the columns by which changes are followed"
+    added = as_sums(analysis.query)
+    if isinstance(added, str):
+        return added
+    if added.source not in analysis.facts.followed:
+        return f"the changes of {added.source} are not followed"
+    texts = (*added.by.values(), *added.sums.values(), *(() if added.where is None else (added.where,)))
+    if any(why_not_of_the_row(text) is not None for text in texts):
+        return "an expression is of more than one row, or calls a function that sums do not know"
+    groups = fold(added.by)
+    if groups != fold(key) or not fold(partitioned_by) <= groups:
+        return "the key of its table is another than the columns of GROUP BY"
+    return added
+
+
 class _NotAddedError(Exception):
     """Why a query is no counts and sums to which changes can be added, as a clause."""
 
@@ -47,8 +87,10 @@ def _as_sums(query: Query) -> Added:
     node, top = query.root, dict[str, Expression]()
     if isinstance(node, Extend):
         node, top = node.node, dict(node.new)
-    if not (isinstance(node, Aggregation) and node.groups):
-        raise _NotAddedError("its outermost part is no GROUP BY, or has HAVING or a window above")
+    if not isinstance(node, Aggregation):
+        raise _NotAddedError(_why_no_groups(node))
+    if not node.groups:
+        raise _NotAddedError("its result is one row of all rows")
     source, computed, where = _rows_of(node.node)
     own: dict[str, Expression] = {name: exp.column(column, quoted=True) for name, column in source.names.items()}
     if not set(node.groups) <= {output.column for output in query.outputs}:
@@ -71,6 +113,17 @@ def _as_sums(query: Query) -> Added:
         raise _NotAddedError("no column is count(*), which tells when a group has no row left")
     conditions = [_sql(substitute(each, own), "WHERE") for each in where]
     return Added(source.table, by, count, sums, " AND ".join(conditions) or None)
+
+
+def _why_no_groups(node: Node) -> str:
+    """Why the outermost part of a query is no GROUP BY, as a clause."""
+    if not any(isinstance(each, Aggregation) for each in nodes_of(node)):
+        return "the query has no GROUP BY"
+    match node:
+        case Filter(node=Aggregation()) | Join(items=(Item(node=Aggregation()),)):
+            return "a condition, such as HAVING, leaves groups out"
+        case _:
+            return "its outermost part is no GROUP BY"
 
 
 def _rows_of(node: Node) -> tuple[Scan, dict[str, Expression], tuple[Expression, ...]]:
@@ -112,7 +165,8 @@ def _value(
     if aggregate is None:
         raise _NotAddedError(f"the column {name} is computed of aggregates")
     if aggregate.find(exp.Distinct, exp.Filter) or not isinstance(aggregate, exp.Count | exp.Sum):
-        raise _NotAddedError(f"the column {name} is neither a count nor a sum")
+        words = Wording.of(query).of_expression(aggregate)
+        raise _NotAddedError(f"{words} is neither a plain count nor a plain sum")
     argument = aggregate.this
     if isinstance(aggregate, exp.Count):
         if aggregate.expressions:

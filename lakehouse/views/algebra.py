@@ -5,8 +5,8 @@ occurrences of a table never clash. Columns are renamed at scans and set operati
 `Aggregation` and `Windows` alone.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -309,6 +309,22 @@ def substitute(expression: Expression, by: Mapping[str, Expression]) -> Expressi
         return in_parentheses(by[node.name].copy())
 
     return expression.copy().transform(replace)
+
+
+def nulls_of(names: Iterable[str]) -> dict[str, Expression]:
+    """NULL for each of some columns."""
+    return {name: exp.null() for name in names}
+
+
+def without_item(join: Join, index: int) -> Join:
+    """The other items of a join, under its conditions where the item is missing, so that its columns are NULL."""
+    nulls = nulls_of(columns(join.items[index].node))
+    items = tuple(
+        replace(item, on=tuple(substitute(each, nulls) for each in item.on))
+        for k, item in enumerate(join.items)
+        if k != index
+    )
+    return Join(items, tuple(substitute(each, nulls) for each in join.where))
 
 
 def in_parentheses(expression: Expression) -> Expression:

@@ -6,7 +6,9 @@ from re import compile as pattern
 from typing import TypeAlias
 
 from lakehouse.delta.file_ranges import FileShare
+from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Query
+from lakehouse.views.analysis import Analysis
 from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, Step, TouchedPlan
 from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
 from lakehouse.views.touched_plan import touched_plan
@@ -109,6 +111,31 @@ class RunPlans:
 
     rows: RowsPlan
     shares: Shares
+
+
+def how_followed(
+    analysis: Analysis, key: tuple[str, ...], why_no_sums: str | None, run: RunPlans | None = None
+) -> tuple[str, ...]:
+    """How a text follows its tables, as sentences: by its sums, or by keys and why not by sums; none without changes.
+
+    Args:
+        analysis: What the text says.
+        key: The key of its table; empty if it has none.
+        why_no_sums: Why its table is not kept by sums, as a clause; None if it is.
+        run: What a run has carried out; None if its keys are not known.
+    """
+    facts = analysis.facts
+    if not facts.followed:
+        return ()
+    if why_no_sums is None:
+        source = ", ".join(facts.followed)
+        return (f"The table is kept by sums: what changes of {source} bring and take away is added to them.",)
+    try:
+        touch = analysis.touch(key).columns
+        lines = follow(analysis.query, touch, facts.followed, facts.small, run).sentences
+    except ViewError as error:
+        lines = (f"Changes cannot be followed: {error.what}.",)
+    return (*lines, f"The table is not kept by sums, because {why_no_sums}.")
 
 
 def follow(

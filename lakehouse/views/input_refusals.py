@@ -6,7 +6,7 @@ from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
 from lakehouse.errors.views import TextPlace, ViewError
-from lakehouse.views.query import names_in
+from lakehouse.views.query import names_in, refuse_parameters
 from lakehouse.views.sql.parsing import Parsed, parse
 from lakehouse.views.view_text import ViewText, with_place
 
@@ -67,7 +67,7 @@ def refuse_other_parameters(text: ViewText, asset: str) -> None:
         ViewError: A parameter has no argument, or an argument has no parameter.
     """
     try:
-        _refuse_parameters(text, parse(text.text))
+        refuse_parameters(parse(text.text), text.args)
     except ViewError as error:
         raise with_place(error, text.origin, asset) from error.__cause__
 
@@ -93,29 +93,6 @@ def _refuse_unused(text: ViewText, tables: Collection[str], inputs: Collection[s
                 None,
                 f"Name {name} in the text, or remove it from the parameters of the function. With deps= the asset only "
                 f"runs after it.",
-            )
-
-
-def _refuse_parameters(text: ViewText, parsed: Parsed) -> None:
-    """Refuses named parameters without an argument, and arguments without a parameter."""
-    names = dict.fromkeys(node.name for node in parsed.tree.find_all(exp.Placeholder))
-    for name in names:
-        if name not in text.args:
-            at = text.text.index(f":{name}")
-            raise ViewError(
-                "VIEW_PARAMETER",
-                f"The parameter :{name} has no value",
-                TextPlace.of(text.text, at, at + len(name) + 1),
-                f"Give its value: View(..., args={{'{name}': ...}}). A file of views_from has no arguments: write the "
-                f"value there.",
-            )
-    for name in text.args:
-        if name not in names:
-            raise ViewError(
-                "VIEW_PARAMETER",
-                f"The text has no parameter :{name}",
-                None,
-                f"Write :{name} where its value belongs, or remove the argument.",
             )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from re import compile as pattern
 from typing import TypeAlias
 
 
@@ -33,6 +34,21 @@ class Restriction:
     step: str
     pairs: tuple[tuple[str, str], ...]
     null_safe: bool = True
+
+    @property
+    def columns(self) -> tuple[str | None, ...]:
+        """The column that each expression is, without its quotes; None of what is computed."""
+        return tuple(_column_of(expression) for expression, _ in self.pairs)
+
+
+_COLUMN = pattern(r"`((?:[^`]|``)+)`|([A-Za-z_]\w*)")
+
+
+def _column_of(expression: str) -> str | None:
+    match = _COLUMN.fullmatch(expression)
+    if match is None:
+        return None
+    return match[1].replace("``", "`") if match[1] else match[2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def read(text: str, schemas: Mapping[str, Mapping[str, str]], args: Collection[s
         ViewError: A view cannot be kept of the text.
     """
     parsed = _look_through(text)
-    _refuse_parameters(parsed, args)
+    refuse_parameters(parsed, args)
     reading = TextReading(parsed, {table.lower(): columns for table, columns in schemas.items()}, _read_query)
     for order in _top(parsed.tree):
         reading.note(f"{order} is dropped: a table has no order.")
@@ -74,17 +74,24 @@ def _look_through(text: str) -> Parsed:
     return parsed
 
 
-def _refuse_parameters(parsed: Parsed, args: Collection[str]) -> None:
-    """Raise if a parameter has no value, or a value no parameter."""
+def refuse_parameters(parsed: Parsed, args: Collection[str]) -> None:
+    """Refuses named parameters without a value, and values without a parameter.
+
+    Raises:
+        ViewError: A parameter has no value, or a value has no parameter.
+    """
     named = dict.fromkeys(str(each.this) for each in parsed.tree.find_all(exp.Placeholder))
     for name in named:
         if name not in args:
-            remedy = f"Give it: args={{'{name}': ...}}."
+            remedy = (
+                f"Give its value: View(..., args={{'{name}': ...}}). A file of views_from has no arguments: write the "
+                f"value there."
+            )
             raise ViewError("VIEW_PARAMETER", f"The parameter :{name} has no value", parsed.of_parameter(name), remedy)
-    unused = [name for name in args if name not in named]
-    if unused:
-        what = f"The text has no parameter :{unused[0]}, which is given a value"
-        raise ViewError("VIEW_PARAMETER", what, None, "Take the value out, or name the parameter in the text.")
+    for name in args:
+        if name not in named:
+            remedy = f"Write :{name} where its value belongs, or remove the argument."
+            raise ViewError("VIEW_PARAMETER", f"The text has no parameter :{name}", None, remedy)
 
 
 _ORDERS = {"order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY"}

@@ -1,6 +1,6 @@
 """From touched keys to the rows of these keys: the view's own text, over those rows of its tables that they need."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from lakehouse.delta.text import quote
 from lakehouse.views.algebra import Place, Query, Scan, column
@@ -28,7 +28,7 @@ def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection
     limit = KeyLimit(keys.step, tuple((column(name), name) for name in dict.fromkeys(names)))
     restrictions.limit(query.root, (limit,) if names else ())
     restrictions.say_read_whole(query.root)
-    sql = _restricted_text(query, restrictions)
+    sql = text_over(query, restrictions.any_of)
     return RowsPlan(tuple(planning.steps), sql, planning.whole_reads(sql))
 
 
@@ -58,23 +58,28 @@ def rows_of_any_keys(query: Query, plan: TouchedPlan, small: Collection[str] = (
     return rows_plan(query, plan, facts, small)
 
 
-def _restricted_text(query: Query, restrictions: Restrictions) -> Sql:
-    """The text with a place for each table: one for all occurrences of which the text has the name once."""
+def text_over(query: Query, any_of: Mapping[int, tuple[tuple[KeyLimit, ...], ...]]) -> Sql:
+    """The text with a place for each table: one for all occurrences of which the text has the name once.
+
+    Args:
+        query: The query.
+        any_of: The alternatives that limit each occurrence of a table, by its identity; no alternative means all rows.
+    """
     places: dict[Place, list[Scan]] = {}
     for scan in scans_of(query.root):
         places.setdefault(scan.place, []).append(scan)
     parts: list[str | SourceRows] = []
     end = 0
     for place, scans in sorted(places.items(), key=lambda each: each[0].start):
-        parts += [query.text[end : place.start], _rows_of_place(scans, restrictions)]
+        parts += [query.text[end : place.start], _rows_of_place(scans, any_of)]
         parts += [] if place.has_alias else [f" AS {quote(scans[0].alias)}"]
         end = place.end
     return text(*(part if isinstance(part, str) else (part,) for part in (*parts, query.text[end:])))
 
 
-def _rows_of_place(scans: list[Scan], restrictions: Restrictions) -> SourceRows:
+def _rows_of_place(scans: list[Scan], any_of: Mapping[int, tuple[tuple[KeyLimit, ...], ...]]) -> SourceRows:
     """The rows that any occurrence needs; all rows if one needs all."""
-    of_scans = [rows_of(scan, scan.names, Image.NOW, restrictions.any_of.get(id(scan), ((),))) for scan in scans]
-    any_of = tuple(dict.fromkeys(limits for rows in of_scans for limits in rows.any_of))
+    of_scans = [rows_of(scan, scan.names, Image.NOW, any_of.get(id(scan), ((),))) for scan in scans]
+    alternatives = tuple(dict.fromkeys(limits for rows in of_scans for limits in rows.any_of))
     is_whole = any(not rows.any_of for rows in of_scans)
-    return SourceRows(of_scans[0].table, Image.NOW, of_scans[0].columns, () if is_whole else any_of)
+    return SourceRows(of_scans[0].table, Image.NOW, of_scans[0].columns, () if is_whole else alternatives)

@@ -7,7 +7,7 @@ from typing import assert_never
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.delta.text import fold, quote
+from lakehouse.delta.text import fold
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import (
     Aggregation,
@@ -28,7 +28,7 @@ from lakehouse.views.algebra import (
     nodes_of,
 )
 from lakehouse.views.equalities import Classes, equal_columns
-from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, TouchedPlan
+from lakehouse.views.plan import Image, KeyFacts, Restriction, RowsPlan, SourceRows, TouchedPlan
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.steps.planning import is_one_row
 from lakehouse.views.touched_plan import touched_plan
@@ -158,10 +158,9 @@ def _parts(plan: TouchedPlan, rows: RowsPlan) -> Iterator[object]:
     yield from rows.text
 
 
-def _is_no_column(limits: tuple[object, ...]) -> bool:
+def _is_no_column(limits: tuple[Restriction, ...]) -> bool:
     """Whether rows are sought by computed values alone."""
-    pairs = [sql for limit in limits for sql, _ in getattr(limit, "pairs", ())]
-    return not any(sql.startswith("`") and quote(sql[1:-1]) == sql for sql in pairs)
+    return all(column is None for limit in limits for column in limit.columns)
 
 
 def _candidates(query: Query) -> Iterator[tuple[str, ...]]:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.conflicts.operations import Operation
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
+from lakehouse.difference.expectations import judge_statement
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors import DefinitionError, WriteError
 from lakehouse.read.asset import PastRows
@@ -19,10 +20,11 @@ from lakehouse.read.content import SourceRead
 from lakehouse.read.decide import STRICT_REMEDY, NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.run import Run
 from lakehouse.spark.listeners import Message, tell
+from lakehouse.views.sql.row_sql import why_not_of_the_row
 from lakehouse.writes.incremental_sums import Recompute, add
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.stated import plan_rows
-from lakehouse.writes.sums import Sums, why_not_of_the_row
+from lakehouse.writes.sums import Sums
 from lakehouse.writes.write import Declaration, Write, stored_columns
 
 
@@ -62,6 +64,7 @@ class Aggregate(Write):
     ends_early = False
     follows_snapshot_inputs = False
     counts_touched_keys = False
+    why_whole = "the sums of a group that is left out could not be added to later"
 
     def __post_init__(self) -> None:
         if not isinstance(cast("Any", self.sums), Mapping):
@@ -169,7 +172,7 @@ def add_or_recompute(spark: SparkSession, run: Run, sums: Sums, head: Head, whol
         case Recompute(reason=reason):
             pass
         case statement:
-            return statement
+            return judge_statement(run, statement)
     answer = answer_by_policy(NeedOfAllRows.READ, run.asset.policy.chosen_refresh)
     if answer is PolicyAnswer.REFUSED:
         raise WriteError(

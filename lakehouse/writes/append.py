@@ -42,6 +42,7 @@ class Append(Stated):
     ends_early = True
     follows_snapshot_inputs = False
     counts_touched_keys = False
+    why_whole = None
 
     def __post_init__(self) -> None:
         refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")
@@ -68,8 +69,12 @@ class Append(Stated):
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
         rows = without_new_columns(spark, run, self.rows)
-        is_whole_log = run.slice is None and len(run.changes) == 1 and run.changes[0].is_log(rows)
+        leaves_out = any(each.leaves_out for each in run.table.expectations)
+        is_whole_log = run.slice is None and not leaves_out and len(run.changes) == 1 and run.changes[0].is_log(rows)
         return replace(run, archives_source=is_whole_log), replace(self, rows=rows)
+
+    def speaks_of_all(self, run: Run) -> bool:
+        return not run.changes
 
     def with_rows(self, rows: DataFrame) -> Self:
         return replace(self, rows=rows)

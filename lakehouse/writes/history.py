@@ -19,6 +19,7 @@ from lakehouse.conflicts.operations import Operation
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, literal, quote
 from lakehouse.difference.by_key import statement_by_key
+from lakehouse.difference.expectations import judge_statement
 from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.errors import RESTATE_FROM, DefinitionError, WriteError
 from lakehouse.read.asset import PastRows
@@ -69,6 +70,7 @@ class History(Write):
     ends_early = False
     follows_snapshot_inputs = False
     counts_touched_keys = False
+    why_whole = "the history would say that a row which is left out was not there"
 
     def __post_init__(self) -> None:
         refuse_other(self, "changes", Changes | Snapshot, "the Changes of an input, or a Snapshot")
@@ -148,11 +150,11 @@ class History(Write):
         shape, rest = self._laid_out_shape(run), rest_of(run)
         match self.changes:
             case Changes() as changes:
-                return plan_followed_history(spark, run, shape, read_of(changes), head, rest)
+                return judge_statement(run, plan_followed_history(spark, run, shape, read_of(changes), head, rest))
             case Snapshot() as extract:
                 if is_ignored(run, extract):
                     return rest
-                return plan_extracted_history(spark, run, shape, extract, head, rest)
+                return judge_statement(run, plan_extracted_history(spark, run, shape, extract, head, rest))
             case _:
                 assert_never(self.changes)
 

@@ -53,6 +53,7 @@ class Merge(Stated):
     ends_early = True
     follows_snapshot_inputs = False
     counts_touched_keys = False
+    why_whole = None
 
     def __init__(self, rows: DataFrame | Events, touched: Touched, *, truncates: str | None = None) -> None:
         events = rows if isinstance(rows, Events) else Events(rows, truncates)
@@ -103,6 +104,13 @@ class Merge(Stated):
         if not self.touched.is_everything and not run.compares_everything:
             refuse_uncompared(spark, run, self.rows.columns, stored.schema)
         return self.rows
+
+    @property
+    def few(self) -> bool:
+        return self.touched.few
+
+    def speaks_of_all(self, run: Run) -> bool:
+        return self.touched.is_everything
 
     def may_add_columns(self, run: Run) -> bool:
         return run.asset.policy.new_columns == "add" and self.touched.is_everything

@@ -13,6 +13,8 @@ from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
 from lakehouse.difference.broken_promises import broken
 from lakehouse.difference.difference import OPERATION, difference, with_promises
+from lakehouse.difference.expectations import judge_rows
+from lakehouse.difference.outside import judge_outside
 from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
@@ -47,6 +49,15 @@ class Stated(Write, Protocol):
         check_padding(run.name, self.rows, stored.schema, run.table.key_columns)
         return self.rows
 
+    @property
+    def few(self) -> bool:
+        """Whether the rows are so few that they may be brought to the driver."""
+        return False
+
+    def speaks_of_all(self, run: Run) -> bool:
+        """Whether the rows are all that the run's partitions are to hold, and not those of some keys, or more rows."""
+        return True
+
     def may_add_columns(self, run: Run) -> bool:
         """Whether the result may add columns to the table. A result that is about some of its rows may not."""
         return run.asset.policy.new_columns == "add"
@@ -80,15 +91,20 @@ def plan_rows(
 
     Raises:
         WriteError (SCHEMA): The rows do not fit the table.
+        WriteError (ALL_OUTSIDE): None of them lies in the run's partitions, and the policy refuses that.
+        ExpectationError: Rows break an expectation that fails the run.
     """
     check_new(run.name, write.rows, run.table, head)
     partition_columns = run.table.partitioned_by(head)
     check_zone(run.name, write.rows, partition_columns)
     write = write.without_empty_texts(run, partition_columns)
     if head is None:
+        result, write = write.rows, _new(run, write)
         whole = write.new_rows(run)
         within = run.within(whole.schema)
-        return Create(whole if within is None else whole.where(within))
+        create = Create(whole if within is None else whole.where(within))
+        judge_outside(run, result, None, create, whole=True)
+        return create
     if not recompute and run.has_nothing_to_do(overwrites=write.follows_snapshot_inputs):
         return Skip()
     stored = TableVersion.of(spark, run.ref, head).rows()
@@ -99,10 +115,22 @@ def plan_rows(
         may_add=write.may_add_columns(run),
         filled=lambda: _fillings(spark, run, head),
     )
-    within = run.within(stored.schema)
+    within, result = run.within(stored.schema), rows
     if within is not None:
         rows, stored = rows.where(within), stored.where(within)
-    return write.compare(spark, run, rows, stored, head, rest_of(run, recompute=recompute))
+    rows = judge_rows(run, rows, few=write.few)
+    statement = write.compare(spark, run, rows, stored, head, rest_of(run, recompute=recompute))
+    judge_outside(run, result, stored, statement, whole=write.speaks_of_all(run))
+    return statement
+
+
+def _new(run: Run, write: Stated) -> Stated:
+    """The write of a table that does not exist yet, without the rows that the table does not take."""
+    if not run.table.expectations:
+        return write
+    within = run.within(write.rows.schema)
+    rows = write.rows if within is None else write.rows.where(within)
+    return write.with_rows(judge_rows(run, rows, few=write.few))
 
 
 def _fillings(spark: SparkSession, run: Run, head: Head) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -16,7 +17,11 @@ from lakehouse.errors import WriteError
 from lakehouse.read.content import BEFORE, CHANGE, DELETE, SourceRead
 from lakehouse.spark.exactness import inexact_in_sql
 from lakehouse.spark.types import INTEGERS
-from lakehouse.views.functions import ROW_FUNCTIONS
+from lakehouse.views.sql.row_sql import names_in
+
+if TYPE_CHECKING:
+    from lakehouse.views.adding import Added
+    from lakehouse.views.on_spark.bound_text import BoundText
 
 COUNT, INEXACT = "__lakehouse_count", "__lakehouse_inexact"
 
@@ -129,57 +134,22 @@ def _counting(frame: DataFrame, columns: Mapping[str, str], where: str | None) -
     return counting.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in columns.items()))
 
 
-_TOKEN = re.compile(
-    r"`(?:[^`]|``)*`|\"(?:[^\"\\]|\\.)*\"|(?P<text>\br'[^']*'|'(?:[^'\\]|\\.)*')|"
-    r"(?P<comment>--[^\n]*|/\*.*?\*/)",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Quoted names, what may be one, texts, and comments, as Spark's parser tells them apart."""
-_OF_THE_RUN = re.compile(r"['\"]\s*(?:now|today|tomorrow|yesterday)\b|\$\{", re.IGNORECASE)
-"""Texts that Spark takes for the day of the run, and those that it takes from the session."""
-_NOT_OF_THE_ROW = re.compile(
-    r"(?:^|[(,])\s*\*|(?:[a-z_]\w*|`)\s*\.\s*\*|\bselect\b|\(\s*(?:table|from|values)\b|"
-    r"(?<![.`\w])(?:localtimestamp|(?:session_|system_|current_)?user|current_(?:date|time|timestamp))\b|"
-    r"\bunix_timestamp\s*\(\s*\)",
-    re.IGNORECASE,
-)
-"""Stars, which name columns that are not there yet, other tables, and functions that are called without brackets."""
-_CALL = re.compile(r"(?P<quoted>[`\"])\s*\(|(?P<part>\.\s*)?\b(?P<name>[a-z_]\w*)\s*\(", re.IGNORECASE)
+def sums_of(bound: "BoundText", added: "Added") -> Sums | str:
+    """The sums of a view over its pinned tables; else why they do not fit its columns, as a clause.
 
-WORDS = frozenset(
-    {
-        *("and", "or", "not", "in", "is", "like", "ilike", "rlike", "regexp", "between", "case", "when", "then"),
-        *("else", "end", "as", "distinct", "from", "on", "div", "escape", "any", "some", "all", "exists", "decimal"),
-        *("dec", "numeric", "char", "varchar", "character", "array", "map", "struct", "interval", "cast", "try_cast"),
-        *("if",),
-    }
-)
-"""What may stand before a bracket without being a function, and forms that the parser treats as functions."""
+    Args:
+        bound: The text of the view.
+        added: The counts and sums that it is.
+    """
+    from lakehouse.views.on_spark.output_columns import refuse_null
+    from lakehouse.views.on_spark.parameters import with_values
 
-
-def names_in(sql: str) -> str:
-    """The SQL without its texts."""
-    return _TOKEN.sub(lambda token: "''" if token["text"] else token[0], sql)
-
-
-def why_not_of_the_row(sql: str) -> str | None:
-    """Why SQL may go by more than the columns of one row, as a sentence; None if it does not."""
-    if any(token["comment"] for token in _TOKEN.finditer(sql)):
-        return f"An Aggregate's SQL is put into other SQL, so it has no comments: {sql!r}."
-    names = names_in(sql)
-    match = _OF_THE_RUN.search(sql) or _NOT_OF_THE_ROW.search(names)
-    if match is not None:
-        return f"An Aggregate goes by the columns of one row; {sql!r} says {match[0].strip()!r}."
-    unknown = next((call for call in _CALL.finditer(names) if not _is_known(call)), None)
-    if unknown is None:
-        return None
-    return (
-        f"An Aggregate goes by the columns of one row; {sql!r} calls {unknown[0].rstrip('( ')!r}, of which that is not "
-        f"known. Compute the column in an asset of its own and sum that, or return a Merge."
-    )
-
-
-def _is_known(call: re.Match[str]) -> bool:
-    if call["quoted"] is not None or call["part"] is not None:
-        return False  # a function by a quoted or a qualified name is somebody's own
-    return call["name"].lower() in ROW_FUNCTIONS | WORDS
+    heads = {column.name: column for column in bound.text.columns}
+    values = {name: with_values(sql, bound.text.args) for name, sql in {**added.by, **added.sums}.items()}
+    groups = {name: refuse_null(values[name], heads[name]) if name in heads else values[name] for name in added.by}
+    where = None if added.where is None else with_values(added.where, bound.text.args)
+    sums = Sums(bound.reads[added.source], groups, added.count, {name: values[name] for name in added.sums}, where)
+    types = {field.name: field.dataType for field in sums.rows.schema.fields}
+    if any(types[field.name] != field.dataType for field in bound.rows.schema.fields):
+        return "a column is declared with another type than its sum has"
+    return sums

@@ -14,7 +14,6 @@ from lakehouse.conflicts.operations import Operation
 from lakehouse.cursor.cursor import Known
 from lakehouse.delta.log import Head
 from lakehouse.delta.policy import Policy
-from lakehouse.delta.text import fold
 from lakehouse.difference.statements import Skip, Statement
 from lakehouse.errors.views import ViewError
 from lakehouse.read.asset import PastRows
@@ -30,13 +29,14 @@ from lakehouse.writes.aggregate import add_or_recompute
 from lakehouse.writes.incremental_sums import why_recomputed
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
-from lakehouse.writes.sums import Sums, why_not_of_the_row
+from lakehouse.writes.sums import Sums, sums_of
 from lakehouse.writes.write import Declaration, Write, rest_of
 
 if TYPE_CHECKING:
+    from lakehouse.views.adding import Added
+    from lakehouse.views.analysis import Analysis, CheckedView
     from lakehouse.views.on_spark.bound_text import BoundText, Whole
     from lakehouse.views.on_spark.computing import Computed
-    from lakehouse.views.text_check import CheckedView
 
 _NOT_INCREMENTAL = "VIEW_NOT_INCREMENTAL"
 _WITHOUT_KEYS: Mapping[PolicyAnswer, Callable[[str], str]] = {
@@ -45,6 +45,7 @@ _WITHOUT_KEYS: Mapping[PolicyAnswer, Callable[[str], str]] = {
     PolicyAnswer.REFUSED: "Keys alone do not do, and refresh='strict' refuses a run that changes reach: {}.".format,
 }
 """What `explain` says where changes need more than the rows of keys."""
+_NO_SUMS_YET = "its log does not say that it holds them. After the next run that computes all rows it is"
 
 
 @final
@@ -76,6 +77,7 @@ class View(Write):
     ends_early = True
     follows_snapshot_inputs = False
     counts_touched_keys = True
+    why_whole = None
 
     def __post_init__(self) -> None:
         if not isinstance(cast("Any", self.query), str | ViewText):
@@ -122,7 +124,7 @@ class View(Write):
         Raises:
             ViewError: A view cannot be kept of the text, or the policy forbids what its changes need.
         """
-        from lakehouse.views.text_check import check_text
+        from lakehouse.views.analysis import check_text
 
         checked = check_text(self.text, schemas, keys or {})
         is_strict = answer_by_policy(NeedOfAllRows.PLAN, policy.chosen_refresh) is PolicyAnswer.REFUSED
@@ -154,7 +156,7 @@ class View(Write):
         where = "the table" if run.slice is None else "the partition"
         if whole:
             return f"every row of {where} is compared with the query's result, and those that differ are written"
-        return f"the query is computed of the keys that the changes touch, and rows of {where} that differ are written"
+        return f"the query is computed for the keys that the changes touch, and rows of {where} that differ are written"
 
     def answers_for(self, changes: SourceRead) -> bool:
         """Always: `complete` refuses an input that the text does not name."""
@@ -173,26 +175,30 @@ class View(Write):
 
         with interpreting(spark(), run.inputs):
             bound = bind(spark, run, self.text)
-            run = with_key(run, bound)
+            run = with_key(run, bound.analysis)
             return self._complete(spark, run, bound, self._compute(spark, run, bound))
 
-    def explain(self, spark: Callable[[], SparkSession], run: Run) -> tuple[str, ...]:
+    @staticmethod
+    def explain(run: Run, analysis: "Analysis") -> tuple[str, ...]:
         """What a run does with changes of each table, and what its policy says of that, as sentences.
 
-        Raises:
-            ViewError: Changes cannot be followed, or the text names other tables than the inputs.
-        """
-        from lakehouse.views.on_spark.run_facts import bind, sentences_of, with_key
+        Args:
+            run: The run of a table with its key; if its result was planned, with what was planned.
+            analysis: What the text says over the tables of the run.
 
-        bound = bind(spark, run, self.text)
-        run = with_key(run, bound)
-        key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
-        sums = _sums_of(bound, run)
-        if isinstance(sums, Sums) and (run.head is None or _kept_sums(spark, run, bound) is not None):
-            return _sentences_of_sums(sums)
-        lines = sentences_of(bound, key) if run.view is None else run.view.followed
-        why = bound.why_never_by_keys(key)
-        return lines if why is None else (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
+        Raises:
+            ViewError: Changes cannot be followed.
+        """
+        from lakehouse.views.explained import how_followed
+
+        key, added = run.table.key_columns, _added_of(run, analysis)
+        is_kept = _may_keep_sums(run) if run.view is None else run.sums is not None
+        why_no_sums = added if isinstance(added, str) else None if is_kept else _NO_SUMS_YET
+        lines = how_followed(analysis, key, why_no_sums) if run.view is None else run.view.followed
+        why = None if why_no_sums is None else analysis.why_never_by_keys(key, has_key=bool(key))
+        if why is None:
+            return lines
+        return (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, run.asset.policy.chosen_refresh)](why))
 
     def _compute(self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Computed | Sums":
         """What the table is to hold; the sums if what changes bring and take away is to be added to them.
@@ -212,8 +218,8 @@ class View(Write):
             case Whole(need=need, why=why) if answer_by_policy(need, refresh) is PolicyAnswer.REFUSED:
                 raise refusal(self.text, f"Keys alone do not do, because {why}", run.name)
             case Whole(need=NeedOfAllRows.BEGINNING) if refresh == "strict":
-                later = bound.why_never_by_keys(key)
-                if later is not None and isinstance(_sums_of(bound, run), str):
+                later = bound.analysis.why_never_by_keys(key, has_key=bool(key))
+                if later is not None and isinstance(_sums_of(run, bound), str):
                     tell(Message(f"{run.name} is refused as soon as changes reach it: {later}. {STRICT_REMEDY}"))
             case _:
                 pass
@@ -223,20 +229,22 @@ class View(Write):
         self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText", computed: "Computed | Sums"
     ) -> tuple[Run, Write]:
         """The write of what is computed, completed."""
+        from lakehouse.views.explained import how_followed
         from lakehouse.views.on_spark.bound_text import Whole
         from lakehouse.views.on_spark.computing import OfKeys, Unmoved
-        from lakehouse.views.on_spark.run_facts import report_of, sentences_of
+        from lakehouse.views.on_spark.run_facts import report_of
 
         key, refresh, answer = run.table.key_columns, run.asset.policy.chosen_refresh, PolicyAnswer.COMPUTED
         match computed:
             case Unmoved():
                 how = "nothing, because no change reaches a row of it"
-                report = report_of(run, bound, how, sentences_of(bound, key))
+                followed = how_followed(bound.analysis, key, _why_no_sums_yet(run, bound))
+                report = report_of(run, bound, how, followed)
                 return replace(_with_former_columns(run), sums=None, view=report), self
             case Sums(groups=groups):
                 how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
                 tell(Message(f"{run.name} computes {how}.", INFO))
-                report = report_of(run, bound, how, _sentences_of_sums(computed))
+                report = report_of(run, bound, how, how_followed(bound.analysis, key, None))
                 return replace(run, sums=computed.digest, view=report), self
             case OfKeys(rows=rows, touched=touched, need=need, read_whole=read_whole):
                 write: Write = Merge(rows, touched)
@@ -247,11 +255,13 @@ class View(Write):
                 write = Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
                 how, answer = f"all rows, because {why}", answer_by_policy(need, refresh)
         tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
-        sums = _sums_of(bound, run) if isinstance(computed, Whole) else None
-        if isinstance(sums, Sums):
-            report = report_of(run, bound, how, _sentences_of_sums(sums))
-            return write.complete(spark, replace(run, sums=sums.digest, view=report))
-        return write.complete(spark, replace(run, view=report_of(run, bound, how, sentences_of(bound, key, computed))))
+        if isinstance(computed, OfKeys):
+            followed = how_followed(bound.analysis, key, _why_no_sums_yet(run, bound), computed.plans)
+            return write.complete(spark, replace(run, view=report_of(run, bound, how, followed)))
+        sums = _sums_of(run, bound)
+        digest, why_no_sums = (sums.digest, None) if isinstance(sums, Sums) else (None, sums)
+        followed = how_followed(bound.analysis, key, why_no_sums)
+        return write.complete(spark, replace(run, sums=digest, view=report_of(run, bound, how, followed)))
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         """Adds to the sums if the table is kept by sums; else nothing but a mark, because rows are another write's."""
@@ -262,7 +272,7 @@ class View(Write):
         from lakehouse.views.on_spark.run_facts import bind
 
         bound = bind(lambda: spark, run, self.text)
-        sums = _sums_of(bound, run)
+        sums = _sums_of(run, bound)
         assert isinstance(sums, Sums), "the run has completed with these sums"
         return add_or_recompute(spark, run, sums, head, Overwrite(bound.rows))
 
@@ -302,6 +312,32 @@ def _adds(run: Run) -> bool:
     return run.sums is not None and not _has_no_changes(run)
 
 
+def _may_keep_sums(run: Run) -> bool:
+    """Whether a table of counts and sums is kept by them, or will be: if all of its rows were not computed without."""
+    return run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is not None
+
+
+def _added_of(run: Run, analysis: "Analysis") -> "Added | str":
+    """The counts and sums that a view is, to which changes can be added; else why rows are computed, as a clause."""
+    from lakehouse.views.adding import added_of
+
+    if any(each.leaves_out for each in run.table.expectations):
+        return "an expectation leaves groups out, to whose sums nothing could be added later"
+    return added_of(analysis, run.table.key_columns, run.table.partitioned_by(run.head))
+
+
+def _why_no_sums_yet(run: Run, bound: "BoundText") -> str:
+    """Why a table whose rows are computed by keys is not kept by sums."""
+    added = _added_of(run, bound.analysis)
+    return added if isinstance(added, str) else _NO_SUMS_YET
+
+
+def _sums_of(run: Run, bound: "BoundText") -> Sums | str:
+    """As `_added_of`, over the pinned tables."""
+    added = _added_of(run, bound.analysis)
+    return added if isinstance(added, str) else sums_of(bound, added)
+
+
 def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Sums | Whole | None":
     """The sums, if the table has been kept by sums since all of its rows were computed; None if it has not.
 
@@ -311,48 +347,11 @@ def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: "BoundText") 
 
     if run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is None:
         return None
-    sums = _sums_of(bound, run)
+    sums = _sums_of(run, bound)
     if isinstance(sums, str):
         return None
     why = why_recomputed(run.ref.log(spark), run.head, run, sums)
     return sums if why is None else Whole(NeedOfAllRows.READ, why)
-
-
-def _sentences_of_sums(sums: Sums) -> tuple[str, ...]:
-    """How a table that is kept by sums follows its source."""
-    return (f"What changes of {sums.changes.name} bring and take away is added to the counts and sums.",)
-
-
-def _sums_of(bound: "BoundText", run: Run) -> Sums | str:
-    """The counts and sums that a view is, to which changes can be added; else why rows are computed, as a clause."""
-    from lakehouse.views.adding import as_sums
-    from lakehouse.views.on_spark.output_columns import refuse_null
-    from lakehouse.views.on_spark.parameters import with_values
-
-    if bound.text.touch:
-        return "`touch` names the columns by which changes are followed"
-    added = as_sums(bound.query)
-    if isinstance(added, str):
-        return added
-    source = bound.reads.get(added.source)
-    if source is None:
-        return f"the changes of {added.source} are not followed"
-    texts = (*added.by.values(), *added.sums.values(), *(() if added.where is None else (added.where,)))
-    if any(why_not_of_the_row(text) is not None for text in texts):
-        return "an expression is of more than one row, or calls a function that sums do not know"
-    declared = {output.name: name for output, name in zip(bound.query.outputs, bound.names, strict=True)}
-    heads = {column.name: column for column in bound.text.columns}
-    values = {name: with_values(sql, bound.text.args) for name, sql in {**added.by, **added.sums}.items()}
-    groups = {declared[name]: values[name] for name in added.by}
-    groups = {name: refuse_null(sql, heads[name]) if name in heads else sql for name, sql in groups.items()}
-    where = None if added.where is None else with_values(added.where, bound.text.args)
-    sums = Sums(source, groups, declared[added.count], {declared[name]: values[name] for name in added.sums}, where)
-    if fold(groups) != fold(run.table.key_columns) or not fold(run.table.partitioned_by(run.head)) <= fold(groups):
-        return "the key of its table is another than the columns of GROUP BY"
-    types = {field.name: field.dataType for field in sums.rows.schema.fields}
-    if any(types[field.name] != field.dataType for field in bound.rows.schema.fields):
-        return "a column is declared with another type than its sum has"
-    return sums
 
 
 def _why_whole(run: Run) -> "Whole | None":

@@ -14,7 +14,7 @@ from lakehouse.delta.table import Read, Table
 from lakehouse.delta.text import fold
 from lakehouse.difference.fuse import refuse_many_changes
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
-from lakehouse.errors import WriteError
+from lakehouse.errors import DefinitionError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
@@ -58,6 +58,8 @@ class Write(Protocol):
     """Whether a snapshot input that moved is a reason to compute the result again."""
     counts_touched_keys: ClassVar[bool]
     """Whether the write finds out how many keys the changes touch before a row is computed."""
+    why_whole: ClassVar[str | None]
+    """Why no row of its result may be left out of the table, as a clause; None if a row may."""
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
@@ -151,7 +153,14 @@ def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple
     Raises:
         WriteError (LOST_CHANGES): Changes of an input would count as read, and be in no table.
         LakehouseError: The write cannot be made of what was read.
+        DefinitionError (CONDITION): The text of an expectation is no condition on one row.
+        DefinitionError (NOTHING_LEFT_OUT): An expectation leaves rows out that the write needs.
     """
+    if run.table.expectations:
+        from lakehouse.views.sql.conditions import refuse_conditions  # it imports sqlglot
+
+        refuse_conditions(run.name, run.table.expectations)
+        refuse_left_out_rows(run.name, run.table, type(write))
     refuse_lost_changes(run, write)
     return write.complete(spark, run)
 
@@ -174,6 +183,17 @@ def stored_columns(spark: Callable[[], SparkSession], run: Run) -> frozenset[str
         return None
     stored = TableVersion.of(spark(), run.ref, run.head).rows().columns
     return frozenset(fold((*stored, *run.table.key_columns, *run.table.partition_columns)))
+
+
+def refuse_left_out_rows(asset: str, table: Table, kind: type[Write]) -> None:
+    """Refuses expectations that leave rows out of a table which no row may be left out of.
+
+    Raises:
+        DefinitionError (NOTHING_LEFT_OUT): There is one.
+    """
+    for each in table.expectations:
+        if each.leaves_out and kind.why_whole is not None:
+            raise DefinitionError.nothing_left_out(asset, kind.__name__, each.check_name, kind.why_whole)
 
 
 def refuse_lost_changes(run: Run, write: Write) -> None:

@@ -25,7 +25,12 @@ def server(tmp_path: Path) -> Iterator[Server]:
     rows = pa.table({"id": pa.array([1, 2], pa.int32()), "day": [DAY_1, DAY_2], "v": pa.array([10, 20], pa.int32())})
     feed = {"delta.enableChangeDataFeed": "true"}
     write_deltalake(str(tmp_path / "source" / "orders"), rows, configuration=feed)
-    variables = {"FOLLOWED": "sensor", "PARTITIONED": "1", "SOURCE": str(tmp_path / "source" / "orders")}
+    variables = {
+        "FOLLOWED": "sensor",
+        "PARTITIONED": "1",
+        "EXPECTED": "1",
+        "SOURCE": str(tmp_path / "source" / "orders"),
+    }
     target = ["-f", str(PROJECT / "tests" / "support" / "pipeline.py")]
     with dagster_dev(tmp_path, tmp_path / "own", target, variables) as server:
         server.location()
@@ -85,7 +90,21 @@ def test_a_person_materializes_and_reads_what_came_of_it(server: Server, page: A
     page.goto(f"{server.url}/assets/daily?view=partitions")
     seen("partitions", "Materialized (2)", "Missing (0)")
 
+    page.goto(f"{server.url}/assets/judged?view=checks")
+    seen("expectations before a run", "v_lt_20", "v_lt_1000")
+    page.goto(f"{server.url}/assets/judged")
+    materialize()
+    ended(server, 4)
+    page.goto(f"{server.url}/assets/judged?view=checks&checkDetail=v_lt_20")
+    seen("expectation that leaves a row out", "1 of 2 rows breaks the expectation v_lt_20 (v < 20) [id=2]")
+
     page.goto(f"{server.url}/locations/{server.location()}/sensors/carry_on")
     page.locator("label:has(input[type=checkbox])").first.click()
-    ended(server, 4)
+    ended(server, 5)
     seen("sensor", "1 run requested")
+
+    row = pa.table({"id": pa.array([3], pa.int32()), "day": [DAY_1], "v": pa.array([5000], pa.int32())})
+    write_deltalake(str(tmp_path / "source" / "orders"), row, mode="append")
+    server.wait("the run that an expectation fails", RUNS, lambda: "FAILURE" in server.runs().values() or None)
+    page.goto(f"{server.url}/assets/judged?view=checks&checkDetail=v_lt_1000")
+    seen("expectation that fails a run", "1 of 1 row breaks the expectation v_lt_1000 (v < 1000) [id=3]")

@@ -73,7 +73,15 @@ FORECAST = forecast_page(
         RunEffect.WRITES,
         "1 source of 1 changed.",
         (InputForecast("silver/flights", Reading.CHANGES, 22, 20, 2, Rows(899, 3, 1)),),
-        WriteForecast("Merge", "the rows that differ are written", ("carrier",)),
+        WriteForecast(
+            "View",
+            "the rows that differ are written",
+            ("carrier",),
+            followed=(
+                "Changes of flights have the keys.",
+                "The table is not kept by sums, because MAX(dep_delay) is neither a plain count nor a plain sum.",
+            ),
+        ),
     ),
     {"silver/flights": [Change(22, at(2), "WRITE", Rows(899, 3, 1), "91d0c2d4e5")]},
     NOW,
@@ -129,8 +137,20 @@ def test_the_status_says_how_much_there_is_how_old_it_is_and_what_to_do_next() -
     assert wide.endswith("next: lakehouse explain gold/routes -m shop   what the next run does about the gap\n")
     behind = StatusPage(LAKE[:3], {}, None, NOW, ())
     assert render(behind.view()).endswith("next: lakehouse run gold/delays   reads what is unread\n")
+    new = (*LAKE[:3], TableStatus("gold/new", None, None))
+    unmade = render(StatusPage(new, {}, None, NOW, ("-m", "shop"), ("gold/new",)).view(), 160)
+    assert "gold/new        ◌ no table yet" in unmade and "1 no table yet" in unmade
+    assert unmade.endswith("next: lakehouse run gold/new -m shop   makes the tables that are not there yet\n")
     without_definitions = StatusPage(LAKE, {}, None, NOW, None)
     assert "next:" not in render(without_definitions.view())
+
+
+def test_a_status_that_is_a_little_too_wide_folds_what_is_unread_and_stays_a_table() -> None:
+    whole = max(map(len, render(STATUS.view(), 160).splitlines()))
+    lines = render(STATUS.view(), whole - 1).splitlines()
+    (line,) = [place for place, line in enumerate(lines) if line.startswith("gold/delays")]
+    assert lines[line].endswith("━━━━━━━━━╌ silver/flights at 20 of 22")
+    assert lines[line + 1].strip() == "2 versions unread, for 1 h 4 min"
 
 
 def test_below_a_hundred_columns_the_status_is_stacked_and_no_name_is_cut() -> None:
@@ -163,7 +183,8 @@ def test_the_forecast_is_a_tree_of_what_is_read_written_and_recorded() -> None:
     assert lines[0] == "The next run of gold/delays writes (its table is at version 18)."
     assert [line[4:] for line in lines if line[:4] in ("├── ", "└── ")] == [
         "reads",
-        "writes Merge by key (carrier)",
+        "computes",
+        "writes View by key (carrier)",
         "records silver/flights at 22, in the same commit",
     ]
     (commit,) = [line for line in lines if "version 22" in line]

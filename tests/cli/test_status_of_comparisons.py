@@ -1,6 +1,7 @@
 """When `lakehouse status` says that tables were compared with a recompute: by a real instance of Dagster, without Spark."""
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -94,3 +95,17 @@ def test_a_table_that_was_never_compared_says_never_and_one_that_differed_ends_w
     text = capsys.readouterr().out
     assert "DIFFERENT" in text and "Different from a recompute: copies." in text
     assert f"next: lakehouse run copies --full-refresh -m {module}" in text
+
+
+def test_a_table_that_no_run_has_made_yet_is_listed_with_the_command_that_makes_it(
+    module: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("orders", "kept"):
+        shutil.rmtree(tmp_path / "lake" / name)
+    states = {table["name"]: table["state"] for table in document(capsys, module, code=1)["tables"]}
+    assert states == {"copies": "unreadable", "kept": "no table yet"}, "nothing here makes orders"
+    shutil.rmtree(tmp_path / "lake" / "copies")
+    assert main(["status", "-m", module]) == 0
+    text = capsys.readouterr().out
+    assert "2 tables: 2 no table yet." in text
+    assert f"next: lakehouse run copies kept -m {module}   makes the tables that are not there yet" in text

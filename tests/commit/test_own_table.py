@@ -136,6 +136,7 @@ def test_overlapping_partitions_that_create_the_table_where_a_dead_writer_left_f
     assert lake.rows("added") == ROWS
 
 
+@pytest.mark.slow
 def test_an_append_that_makes_a_mapped_table_is_there_once_whoever_wrote_to_it_meanwhile(lake: Lake) -> None:
     """Such a table is made in two commits, and somebody else may write between them."""
     if not hasattr(lake.spark, "sparkContext"):

@@ -4,11 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from dagster.components.testing import create_defs_folder_sandbox
 
 import dagster_delta_lakehouse
 from lakehouse import incremental
 from resources.environments import PROJECT
 from tests.components.sandbox import UNSTABLE, assets_of, definitions_of
+from tests.components.test_scaffolding import scaffold
 from tests.entry.test_readme import code
 
 pytestmark = pytest.mark.filterwarnings(*UNSTABLE)
@@ -26,6 +28,16 @@ def test_the_files_of_the_page_are_one_project():
     made = {key for key, spec in assets_of(complete).items() if "dagster/code_references" in spec.metadata}
     assert made >= {"gold/orders_by_customer", "gold/totals", "silver/customers_past", "crm/customers", "raw/returns"}
     assert {sensor.name for sensor in complete.sensors or ()} == {"carry_changes", "lakehouse_automation"}
+
+
+def test_the_commands_with_which_the_page_begins_make_a_project_that_loads():
+    first = (PROJECT / PAGE).read_text().split("```")[1]
+    commands = re.findall(r"^dg scaffold defs dagster_delta_lakehouse\.(\w+) (\w+)(.*)$", first, re.MULTILINE)
+    with create_defs_folder_sandbox() as sandbox:
+        for component, folder, options in commands:
+            scaffold(sandbox.defs_folder_path / folder, component, "yaml", dict(re.findall(r"--(\w+) (\S+)", options)))
+        with sandbox.build_all_defs() as definitions:
+            assert sorted(assets_of(incremental(definitions))) == ["gold/orders_by_customer", "orders"]
 
 
 def test_the_page_has_a_row_for_every_attribute():

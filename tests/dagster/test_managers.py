@@ -93,6 +93,7 @@ def looked_up(orders: DataFrame) -> Overwrite:
     return Overwrite(orders)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", [last_day, slow(looked_up)])
 def test_a_mapping_of_an_asset_without_partitions_is_followed(house: House, function: Any) -> None:
     for day, expected in ((2, [1]), (3, [2, 3]), (3, [2, 3]), (2, [1])):

@@ -40,8 +40,14 @@ def test_a_materialization_shows_the_lineage_of_columns_and_how_changes_are_foll
     house = with_assets(house, sold)
     house.run("gold/sold")
     house.lake.sql("UPDATE {orders} SET v = 31 WHERE id = 3")
+    defs = dg.Definitions(assets=house.assets, resources={"io_manager": house.io_manager})
+    by_text, by_call = (explain(defs, "gold/sold", call=call).write for call in (False, True))
+    assert by_text is not None and by_call is not None and by_call.planned is not None
+    assert by_call.planned.endswith("it computes the rows of touched keys (day)")
+    assert by_text.followed[0] == by_call.followed[0] and by_text.followed[-1] == by_call.followed[-1]
     with_changes, without = (metadata(house.run("gold/sold"), "gold/sold") for _ in range(2))
     assert with_changes["computed"] == "the rows of touched keys (day)"
+    assert tuple(line.removeprefix("- ") for line in with_changes["followed"].splitlines()) == by_call.followed
     assert with_changes["followed"].splitlines()[:2] == [
         "- Changes are followed by the keys (day).",
         "- Changes of orders have the keys.",

@@ -48,6 +48,7 @@ def test_each_key_says_what_became_of_its_row(changed: Lake, *, by_feed: bool) -
     assert (some.counts, len(some.rows)) == (Rows(1, 1, 1), 1), "all are counted"
 
 
+@pytest.mark.slow
 def test_without_a_key_whole_rows_are_compared_with_their_repetitions(lake: Lake) -> None:
     lake.create("t", [(1, "a", 10), (1, "a", 10), (2, "b", 20)], SCHEMA)
     lake.sql("DELETE FROM {t} WHERE id = 1")
@@ -56,6 +57,7 @@ def test_without_a_key_whole_rows_are_compared_with_their_repetitions(lake: Lake
     assert diff.counts == Rows(0, 0, 2) and diff.rows == (RowDiff("delete", {}, row, None, 2),)
 
 
+@pytest.mark.slow
 def test_a_column_that_only_one_version_has_is_null_in_the_other(lake: Lake) -> None:
     lake.create("t", [(1, "a", 10), (2, "b", 20)], SCHEMA)
     lake.sql("ALTER TABLE {t} ADD COLUMNS (w int)")

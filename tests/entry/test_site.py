@@ -25,16 +25,11 @@ def test_each_link_of_a_page_leads_to_a_page_or_a_picture_of_the_site(page: Path
     assert named <= {*HOMES.values()}
 
 
-WIDER = {"index.md", "tutorial.md", "how-to/components.md", "how-to/write-a-view.md", "reference/views.md"}
-"""Pages whose code is still wider than a page of the site."""
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_code_is_at_most_88_columns_wide_so_that_a_page_of_the_site_shows_it_whole(page: Path):
-    if HOMES[page].as_posix() not in WIDER:
-        blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
-        lines = [line for language, block in blocks if language != "mermaid" for line in block.splitlines()]
-        assert [line for line in lines if len(line) > 88] == []
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [line for language, block in blocks if language != "mermaid" for line in block.splitlines()]
+    assert [line for line in lines if len(line) > 88] == []
 
 
 def test_the_navigation_has_each_page_once():

@@ -87,7 +87,7 @@ print(json.dumps(list(zip(*rows.values()))))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy, because a build leaves files beside the sources."""
+    """The wheel, built from a copy, because a build leaves its own folder beside the sources."""
     source = tmp_path_factory.mktemp("source")
     for name in PACKAGES:
         shutil.copytree(PROJECT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -123,6 +123,17 @@ def test_the_wheel_holds_the_library_its_data_and_nothing_else(wheel: Path):
     written = {name for name in written if "__pycache__" not in name}
     packaged = sources | written | {"lakehouse/py.typed", "lakehouse/server/log4j2.properties"}
     assert {name for name in names if name.startswith(tuple(f"{package}/" for package in PACKAGES))} == packaged
+
+
+def test_the_page_of_an_index_names_no_file_that_only_a_clone_has(wheel: Path):
+    with zipfile.ZipFile(wheel) as content:
+        metadata = content.read(f"dagster_delta_lakehouse-{__version__}.dist-info/METADATA").decode()
+    fields, page = metadata.split("\n\n", 1)
+    assert "Description-Content-Type: text/markdown" in fields
+    assert page.startswith("# Lakehouse")
+    assert "lakehouse new shop" in page
+    assert re.findall(r"\]\((?!https://|#)[^)]*\)", page) == []
+    assert "```mermaid" not in page
 
 
 class Shop:

@@ -8,7 +8,7 @@ import lakehouse
 PUBLIC = {
     "inputs": {"Changes", "Read", "Touched", "VersionRange", "touched_by"},
     "writes": {"Aggregate", "Append", "History", "Merge", "Overwrite", "Snapshot", "View"},
-    "tables": {"Policy", "Table"},
+    "tables": {"Expect", "Policy", "Table"},
     "dagster": {
         "DeltaIOManager",
         "Nightly",

@@ -1,5 +1,6 @@
 """What a step costs, in counters that are the same on every machine: never in seconds (docs/benchmarks.md has those)."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from benchmarks.harness import data, log_files
 from benchmarks.harness.data import Pair
 from benchmarks.harness.log_files import Files
 from benchmarks.harness.meter import Cost, Meter
-from lakehouse import Changes, Overwrite, Read, Table, View
+from lakehouse import Changes, Expect, Merge, Overwrite, Read, Table, View
 from lakehouse.commit.outcome import Committed, Unchanged
 from tests.support.lake import Lake
 from tests.support.slow import slow
@@ -107,6 +108,28 @@ def test_what_a_step_wrote_is_read_by_pages_downstream(meter: Meter, pair: Pair)
     (lap,) = meter.settle()
     assert sorted((row.id, row._change_type) for row in found) == [(key, "delete"), (key, "insert")]
     assert lap.cost.input_rows <= 3 * PAGE, "the row in its old file, twice, and the new file"
+
+
+@pytest.mark.slow
+def test_a_step_of_one_row_that_is_judged_reads_no_row_more(meter: Meter, pair: Pair) -> None:
+    """The answers come with the rows, in the pass that computes these."""
+
+    def copies(source: Changes) -> Merge:
+        touched = source.touched("id")
+        return Merge(touched.rows, touched)
+
+    expect = (Expect("value > -1", "fail"), Expect("id >= 0", "drop"), Expect("id IS NOT NULL"))
+    costs, lake = dict[str, Cost](), Lake(meter.spark, pair.root)
+    for name, table in {"plain": Table(key="id"), "judged": Table(key="id", expect=expect)}.items():
+        lake.materialize(copies, table, name=name)
+        for key in (ROWS_PER_FILE, 3 * ROWS_PER_FILE):  # the first step loads what later ones find in memory
+            data.change(meter.spark, pair.source, data.neighbours(key))
+            outcome, lap = meter.measure("step", partial(lake.materialize, copies, table, name=name))
+        assert isinstance(outcome, Committed)
+        costs[name] = lap.cost
+    assert lake.evaluations[0].rows == 1
+    assert costs["judged"].jobs <= costs["plain"].jobs + 1
+    assert costs["judged"].input_rows <= costs["plain"].input_rows + PAGE
 
 
 def keys(target: Changes) -> Overwrite:

@@ -105,6 +105,7 @@ def windowed(partitions_def: dg.PartitionsDefinition[str], column: str = "at") -
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("now", "hours"),
     [
@@ -222,6 +223,7 @@ def largest_by(*key: str, partition_by: str | None = None) -> dg.AssetsDefinitio
     return made
 
 
+@pytest.mark.slow
 def test_a_table_of_another_key_holds_a_row_for_each_value_of_that_key(redefined: Lake) -> None:
     redefined.write(*ROWS)
     redefined.run(SRC, largest_by("id"))

@@ -94,6 +94,7 @@ def test_a_table_is_right_after_a_commit_that_contradicts_its_files(lake: Lake, 
     assert sorted(map(tuple, held)) == sorted(map(tuple, lake.sql(due)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contradiction", [slow(UPDATED), DELETED])
 def test_the_reason_names_the_commit_and_what_it_tells(lake: Lake, contradiction: str) -> None:
     """Whether the feed comes to the driver or not, and whether a run reads all of the source or a part."""
@@ -135,6 +136,7 @@ def test_updates_alone_are_weighed_where_no_statistics_say_how_many_rows_there_w
         content(lake)
 
 
+@pytest.mark.slow
 def test_the_past_of_a_history_begins_behind_a_commit_that_is_not_believed(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     rewritten(lake.root / "src", MOVED, [("update_postimage", (2, "B", 5))])

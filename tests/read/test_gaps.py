@@ -214,6 +214,7 @@ def test_a_source_restored_from_a_backup_is_no_continuation_once_it_has_grown(la
     )
 
 
+@pytest.mark.slow
 def test_a_commit_of_as_many_rows_and_bytes_as_the_one_that_was_read_is_another(lake: Lake) -> None:
     lake.create("src", ROWS, SRC)
     shutil.copytree(lake.root / "src", lake.root / "backup")
@@ -294,6 +295,7 @@ def test_an_append_goes_on_from_a_source_that_has_another_name_now(lake: Lake) -
     assert [row[0] for row in lake.rows("log")] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_an_append_does_not_take_a_copied_table_for_a_renamed_one(lake: Lake) -> None:
     def one(src: Changes) -> Append:
         return Append(src.appended())

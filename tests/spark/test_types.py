@@ -84,6 +84,7 @@ def test_an_instant_stays_one_where_the_session_takes_timestamp_for_local_time(l
         assert sorted(map(tuple, lake.frame(name).selectExpr("id", "unix_micros(at)").collect())) == due
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("declared", [Table(key="id"), slow(Table())], ids=["with a key", "without a key"])
 def test_a_text_for_a_char_column_is_compared_as_spark_pads_it(lake: Lake, declared: Table) -> None:
     def trimmed(src: Changes) -> Overwrite:

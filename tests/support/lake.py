@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from lakehouse.commit.outcome import AlreadyApplied, Outcome, Unchanged
 from lakehouse.dagster.code_location import write_kind
 from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.expect import Evaluation
 from lakehouse.delta.log import Size
 from lakehouse.delta.policy import Clock, Retry
 from lakehouse.delta.table import Read, Table
@@ -25,7 +26,7 @@ from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset, UserRequest
 from lakehouse.read.changes import Changes
 from lakehouse.read.feed_trust import Source
-from lakehouse.spark.listeners import Message, Notice, listening
+from lakehouse.spark.listeners import Evaluated, Message, Notice, listening
 from lakehouse.spark.session import interpreting
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.writes.append import Append
@@ -79,11 +80,14 @@ class Lake:
     said: list[str] = field(default_factory=list)
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
     trust_key: bool = False
+    evaluations: tuple[Evaluation, ...] = ()
 
     def hear(self, notice: Notice) -> None:
-        """A listener that keeps what is unexpected, and apart from that what is just said."""
+        """A listener that keeps what is unexpected, apart from that what is just said, and the newest evaluation."""
         if isinstance(notice, Message):
             (self.told if notice.level >= WARNING else self.said).append(notice.text)
+        if isinstance(notice, Evaluated):
+            self.evaluations = notice.evaluations
 
     def ref(self, name: str) -> TableRef:
         return TableRef.at_path(name, str(self.root / name))

@@ -1,7 +1,7 @@
 """A code location for `dagster dev`: a source that another Spark writes, a table of it, and sums of that.
 
 FOLLOWED says what starts runs, the automation conditions or the sensor; SOURCE is the directory of the source. With
-PARTITIONED there is a table with partitions, too. TABLES is the root of the tables if that is not LAKEHOUSE_ROOT; STORE
+PARTITIONED there is a table with partitions, too, with EXPECTED one that expects something of its rows. TABLES is the root of the tables if that is not LAKEHOUSE_ROOT; STORE
 and SPARK are what reads its logs and its rows, as JSON.
 """
 
@@ -11,7 +11,7 @@ import os
 import dagster as dg
 from pyspark.sql import functions as F
 
-from lakehouse import Changes, DeltaIOManager, LocalSpark, Merge, Table, automation, incremental
+from lakehouse import Changes, DeltaIOManager, Expect, LocalSpark, Merge, Table, automation, incremental
 
 BY_CONDITION = os.environ["FOLLOWED"] == "condition"
 condition = automation() if BY_CONDITION else None
@@ -37,10 +37,17 @@ def daily(orders: Changes) -> Merge:
     return Merge(touched.rows, touched)
 
 
+@dg.asset(metadata=Table(key="id", expect=(Expect("v < 20", "drop"), Expect("v < 1000", "fail"))))
+def judged(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows, touched)
+
+
 root = os.environ["LAKEHOUSE_ROOT"]
 spark = LocalSpark(root=root, spark_config=json.loads(os.environ.get("SPARK", "{}")))
 store = json.loads(os.environ["STORE"]) if "STORE" in os.environ else None
 manager = DeltaIOManager(spark=spark, root=os.environ.get("TABLES", root), storage_options=store)
+more = [asset for name, asset in {"PARTITIONED": daily, "EXPECTED": judged}.items() if name in os.environ]
 on = dg.AutomationConditionSensorDefinition(
     "conditions",
     target=dg.AssetSelection.assets("copies", ["gold", "totals"]),
@@ -50,7 +57,7 @@ on = dg.AutomationConditionSensorDefinition(
 )
 defs = incremental(
     dg.Definitions(
-        assets=[orders, copies, totals, *([daily] if "PARTITIONED" in os.environ else [])],
+        assets=[orders, copies, totals, *more],
         sensors=[on] if BY_CONDITION else [],
         resources={"io_manager": manager, "spark": spark},
         executor=dg.in_process_executor,

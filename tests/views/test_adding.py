@@ -30,12 +30,21 @@ def test_counts_and_sums_over_one_table_are_such() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("SELECT id FROM o", "no GROUP BY"),
-        ("SELECT st, count(*) AS n FROM o GROUP BY st HAVING count(*) > 1", "or has HAVING"),
+        ("SELECT id FROM o", "the query has no GROUP BY"),
+        ("SELECT count(*) AS n FROM o", "one row of all rows"),
+        (
+            "SELECT n, count(*) AS k FROM (SELECT st, count(*) AS n FROM o GROUP BY st) GROUP BY n",
+            "not those of one table",
+        ),
+        (
+            "SELECT st, n FROM (SELECT st, count(*) AS n FROM o GROUP BY st) JOIN c ON c.id = n",
+            "its outermost part is no GROUP BY",
+        ),
+        ("SELECT st, count(*) AS n FROM o GROUP BY st HAVING count(*) > 1", "such as HAVING, leaves groups out"),
         ("SELECT st, count(*) AS n, sum(amt) AS s FROM o GROUP BY st", "the sum s may be NULL"),
         ("SELECT st, count(amt) AS n FROM o GROUP BY st", "no column is count(*)"),
-        ("SELECT st, count(*) AS n, max(amt) AS m FROM o GROUP BY st", "m is neither a count nor a sum"),
-        ("SELECT st, count(*) AS n, count(DISTINCT amt) AS m FROM o GROUP BY st", "m is neither a count nor a sum"),
+        ("SELECT st, count(*) AS n, max(amt) AS m FROM o GROUP BY st", "MAX(amt) is neither a plain count nor"),
+        ("SELECT st, count(*) AS n, count(DISTINCT amt) AS m FROM o GROUP BY st", "COUNT(DISTINCT amt) is neither"),
         ("SELECT st, count(*) AS n, count(amt, day) AS m FROM o GROUP BY st", "m counts several values"),
         ("SELECT st, count(*) AS n, coalesce(sum(amt / 2), 0) AS m FROM o GROUP BY st", "sum m are not known to be"),
         ("SELECT st, count(*) + 1 AS n FROM o GROUP BY st", "n is computed of aggregates"),

@@ -1,19 +1,14 @@
 """Each rule of the plans, switched off in the source of its module, gives wrong rows: so the tests see every rule."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pkgutil import resolve_name
 from random import Random
 from types import ModuleType
-from typing import Any
 
 import pytest
 
+from tests.support.switched_off import switched_off
 from tests.views import queries
 
-RELOADED = ("lakehouse.views", "tests.support.views_in_duckdb")
 RULES = {
     "D0: rows that went touch": ("planning", "Image.MOVED", "Image.CAME", ["filter", "group", "semi"]),
     "D3: rows that other tables had": (
@@ -53,48 +48,6 @@ RULES = {
         ["count_of_counts", "cte_max", "join_on_agg"],
     ),
 }
-
-
-class _Finder(PathFinder):
-    """Finds one module with another source."""
-
-    def __init__(self, name: str, old: str, new: str) -> None:
-        self.name, self.old, self.new = f"lakehouse.views.steps.{name}", old, new
-
-    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(fullname, path, target) if fullname == self.name else None
-        if spec is not None:
-            assert spec.origin is not None
-            spec.loader = _Loader(fullname, spec.origin, self.old, self.new)
-        return spec
-
-
-class _Loader(SourceFileLoader):
-    def __init__(self, fullname: str, path: str, old: str, new: str) -> None:
-        super().__init__(fullname, path)
-        self.old, self.new = old, new
-
-    def get_code(self, fullname: str) -> Any:
-        source = self.get_data(self.path).decode()
-        assert source.count(self.old) == 1, f"{fullname} has {self.old!r} no longer once"
-        return self.source_to_code(source.replace(self.old, self.new).encode(), self.path)
-
-
-@contextmanager
-def switched_off(module: str, old: str, new: str) -> Iterator[ModuleType]:
-    """The tests' DuckDB over modules of their own, one of which has another source."""
-    kept_modules = {name: each for name, each in sys.modules.items() if name.startswith(RELOADED)}
-    for name in kept_modules:
-        del sys.modules[name]
-    finder = _Finder(module, old, new)
-    sys.meta_path.insert(0, finder)
-    try:
-        yield resolve_name("tests.support.views_in_duckdb")
-    finally:
-        sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if name.startswith(RELOADED)]:
-            del sys.modules[name]
-        sys.modules.update(kept_modules)
 
 
 def is_right(duck: ModuleType, name: str, seed: int, rounds: int) -> bool:

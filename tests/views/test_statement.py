@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakehouse.delta.expect import Expect
 from lakehouse.errors.views import ViewError
 from lakehouse.views.files.query_file import read_query
 from lakehouse.views.files.statement import (
     DeclaredColumn,
     Expectation,
     Statement,
+    expectations_of,
     query_of,
     read_statement,
-    refuse_expectations,
 )
 
 NAMES = st.text("abcXYZ_09 é`.", min_size=1, max_size=6)
@@ -71,12 +72,11 @@ def statements(draw: st.DrawFn) -> Statement:
     )
 
 
-ON_FAILURE = st.sampled_from(["warn", "fail", "drop", "quarantine"])
+ON_FAILURE = st.sampled_from(["warn", "fail", "drop"])
 VIOLATIONS = {
     "warn": [],
     "fail": ["ON", "VIOLATION", "FAIL", "UPDATE"],
     "drop": ["ON", "VIOLATION", "DROP", "ROW"],
-    "quarantine": ["on", "violation", "quarantine", "row"],
 }
 POLICIES = {"auto": ["AUTO"], "incremental": ["INCREMENTAL"], "strict": ["INCREMENTAL", "STRICT"], "full": ["FULL"]}
 
@@ -235,13 +235,26 @@ def test_what_is_no_view_is_refused_with_its_place_and_the_way_out(
     assert line is None or (place.line, place.column) == (line, column)
 
 
-def test_expectations_are_refused_where_they_stand_because_nothing_checks_them():
-    text = "CREATE MATERIALIZED VIEW v (a INT,\n  CONSTRAINT positive EXPECT (a > 0) ON VIOLATION DROP ROW) AS SELECT 1"
+def test_expectations_are_those_of_the_table():
+    text = "CREATE MATERIALIZED VIEW v (a INT, CONSTRAINT p EXPECT (a > 0) ON VIOLATION DROP ROW, CONSTRAINT q EXPECT (a < 9)) AS SELECT 1"
+    assert expectations_of(text, read_statement(text)) == (Expect("a > 0", "drop", "p"), Expect("a < 9", "warn", "q"))
+
+
+def test_what_is_no_condition_of_a_row_is_refused_where_it_stands():
+    text = "CREATE MATERIALIZED VIEW v (a INT,\n  CONSTRAINT positive EXPECT (sum(a) > 0) ON VIOLATION DROP ROW) AS SELECT 1"
     statement = read_statement(text)
-    assert statement.expectations == (Expectation("positive", "a > 0", "drop"),)
-    with pytest.raises(ViewError, match=r"EXPECT \(a > 0\).*line 2, column 3") as refused:
-        refuse_expectations(text, statement)
+    assert statement.expectations == (Expectation("positive", "sum(a) > 0", "drop"),)
+    with pytest.raises(
+        ViewError, match=r"EXPECT \(sum\(a\) > 0\) cannot be.*aggregate sum.*line 2, column 3"
+    ) as refused:
+        expectations_of(text, statement)
     assert refused.value.code == "VIEW_EXPECT"
+
+
+def test_a_constraint_whose_name_no_check_can_have_is_refused():
+    text = "CREATE MATERIALIZED VIEW v (a INT, CONSTRAINT `is positive` EXPECT (a > 0)) AS SELECT 1"
+    with pytest.raises(ViewError, match="name has letters, digits and underscores"):
+        expectations_of(text, read_statement(text))
 
 
 def test_a_query_knows_where_it_begins_and_which_columns_refuse_null():

@@ -92,6 +92,7 @@ def test_another_writer_of_the_table_has_all_rows_compared_and_the_next_step_add
     follow(source, ADDED)
 
 
+@pytest.mark.slow
 def test_a_step_without_changes_keeps_what_the_mark_says_of_sums(source: Lake) -> None:
     source.sql("UPDATE {src} SET id = id + 100")
     follow(source, ADDED)
@@ -127,6 +128,7 @@ def test_touch_has_rows_computed_until_all_of_them_are_compared(lake: Lake) -> N
     assert lake.rows("counted")[1] == ("g1", 10, 90)
 
 
+@pytest.mark.slow
 def test_a_declared_key_refuses_null_and_declared_types_hold(lake: Lake) -> None:
     lake.create("src", [(i, f"g{i % 4}", i) for i in range(24)], SRC)
     query = "SELECT g, count(*), coalesce(sum(v), 0) FROM src GROUP BY g"

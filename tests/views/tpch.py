@@ -71,6 +71,9 @@ SCHEMAS = {
     },
 }
 
+DECLARED = {2: ("p_partkey", "s_name"), 20: ("s_name",)}
+"""The key of a table where it does not follow from the text and the keys of the tables."""
+
 QUERIES = {
     1: """
 SELECT l_returnflag, l_linestatus, sum(l_quantity) AS sum_qty, sum(l_extendedprice) AS sum_base_price,

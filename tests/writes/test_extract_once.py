@@ -54,6 +54,7 @@ def test_an_extract_is_taken_once(lake: Lake, write: Callable[..., Callable[[], 
     assert lake.rows("table") == HELD[write] and lake.version("table") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [current, past])
 def test_an_extract_whose_answer_was_lost_is_found_in_the_log(
     lake: Lake, write: Callable[..., Callable[[], Any]]

@@ -98,6 +98,7 @@ def one_row(src: Changes) -> View:
     return View(ONE_ROW)
 
 
+@pytest.mark.slow
 def test_a_run_that_needs_all_rows_is_refused_by_strict_and_warned_of_by_incremental(lake: Lake) -> None:
     fill(lake)
     strict, incremental = (Table(policy=Policy(refresh=word)) for word in ("strict", "incremental"))

@@ -63,16 +63,17 @@ def forecast_page(forecast: Forecast, commits: Mapping[str, Sequence[Change]], n
 
 
 def _add_write(tree: Tree, write: WriteForecast) -> None:
-    planned = [] if write.planned is None else write.planned.split("\n")
-    if len(planned) > 1:
+    if write.followed or write.doubts:
         computes = tree.add(assemble(("computes", NAME)))
-        for line in planned[1:]:
-            computes.add(Text(line.strip()))
+        for sentence in (*write.followed, *write.doubts):
+            computes.add(Text(sentence))
     by = f" by key ({', '.join(write.key)})" if write.key else ""
     writes = tree.add(assemble(("writes", NAME), f" {write.kind}{by}"))
     writes.add(Text(f"{write.strategy}."))
-    if planned:
-        writes.add(Text(f"Planned against the table: {planned[0].removesuffix('.')}."))
+    if write.planned is not None:
+        writes.add(Text(f"Planned against the table: {write.planned}."))
+    for sentence in write.broken:
+        writes.add(Text(sentence, WRONG))
 
 
 def _input(each: InputForecast) -> Text:
@@ -91,7 +92,7 @@ def _commits(commits: Sequence[Change], now: float) -> RenderableType:
         when = assemble((f"{made}, {ago(commit.committed, now)}", QUIET))
         counts = (commit.rows.inserted, commit.rows.updated, commit.rows.deleted)
         cells = [
-            assemble((f"{sign} {number:,} {word}", style)) if number else Text("?" if number is None else "")
+            assemble((f"{sign} {number:,} {word}", style)) if number else Text(f"? {word}" if number is None else "")
             for number, (sign, style), word in zip(counts, KINDS, ("inserted", "updated", "deleted"), strict=True)
         ]
         wide.add_row(f"version {commit.version}", *cells, when)

@@ -21,9 +21,9 @@ WIDE = 100
 """From so many columns on a page has its wide layout, if that fits."""
 _PIPE = 10_000
 """The columns of an output that is no terminal: nothing is wrapped there."""
-_ASCII = str.maketrans({"●": "*", "○": "o", "◐": "%", "✔": "+", "✖": "x", "━": "=", "╌": "-", "─": "-", "→": ">"}) | (
-    str.maketrans({"│": "|", "├": "|", "└": "`", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "·": "-", "…": "~"})
-)
+_ASCII = str.maketrans(
+    {"●": "*", "○": "o", "◌": ".", "◐": "%", "✔": "+", "✖": "x", "━": "=", "╌": "-", "─": "-", "→": ">"}
+) | (str.maketrans({"│": "|", "├": "|", "└": "`", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "·": "-", "…": "~"}))
 """What stands for a sign where the output takes no Unicode."""
 
 GOOD, WAITING, WRONG, QUIET, NAME = "green", "yellow", "bold red", "dim", "bold"

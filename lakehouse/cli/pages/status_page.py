@@ -32,6 +32,7 @@ _SHOWN = 3
 _BAR = 10
 """The columns of a bar."""
 _SIGNS: Mapping[TableState, tuple[str, str]] = {
+    TableState.MISSING: ("◌", QUIET),
     TableState.SOURCE: ("○", QUIET),
     TableState.UP_TO_DATE: ("✔", GOOD),
     TableState.BEHIND: ("●", WAITING),
@@ -52,6 +53,7 @@ class StatusPage:
         unknown: Why that is not known, as a clause; None if it is, or if nobody asks.
         now: The present, in seconds since the epoch.
         words: The words of the command line that name the definitions; None if there are none to run.
+        first: Tables that do not exist yet, and that a run makes of which nobody has to name a partition.
         holders: The readers that hold something back.
     """
 
@@ -60,15 +62,22 @@ class StatusPage:
     unknown: str | None
     now: float
     words: Sequence[str] | None = field(default=())
+    first: Sequence[str] = field(default=())
     holders: Sequence[Holder] = ()
 
     def view(self) -> RenderableType:
         """The page, in both layouts."""
         if not self.statuses:
             return Text("0 tables.")
-        return Group(Layouts(self._table(), self._stack()), Text(), *self._last_lines())
+        folded = self._table("\n" + " " * (_BAR + 1))
+        return Group(Layouts(self._table("  "), Layouts(folded, self._stack())), Text(), *self._last_lines())
 
-    def _table(self) -> RenderableType:
+    def _table(self, apart: str) -> RenderableType:
+        """The wide layout.
+
+        Args:
+            apart: What stands between the position of a reading and what is to be said of it.
+        """
         shows = any(status.name in self.compared for status in self.statuses)
         headings = ["Table", "State", "Version", "Rows", "Written", *["Compared"] * shows, "Read so far"]
         table = grid(*headings, right=("Version", "Rows", "Written"))
@@ -83,7 +92,7 @@ class StatusPage:
                     count(status.rows),
                     ago(status.written, self.now),
                     *[self._comparison(status)] * shows,
-                    Group(*self._readings(status, bar=True)),
+                    Group(*self._readings(status, apart, bar=True)),
                 ]
                 table.add_row(*cells)
         return table
@@ -98,14 +107,14 @@ class StatusPage:
             ]
             line = "  ".join(fact for fact in facts if fact)
             parts.append(Text.assemble(table_name(status.name), "  ", _state(status), ("  " + line, QUIET)))
-            parts += [indent(line) for line in self._readings(status, bar=False)]
-            if status.name in self.compared and self.compared[status.name].impossible is None:
+            parts += [indent(line) for line in self._readings(status, "  ", bar=False)]
+            if status.name in self.compared and self._is_comparable(status):
                 parts.append(indent(Text.assemble("compared: ", self._comparison(status))))
         return Group(*parts)
 
     def _comparison(self, status: TableStatus) -> Text:
         comparison = self.compared.get(status.name)
-        if comparison is None:
+        if comparison is None or status.state is TableState.MISSING:
             return Text()
         if comparison.impossible is not None or comparison.at is None:
             return assemble((str(comparison), QUIET))
@@ -113,29 +122,32 @@ class StatusPage:
         verdict = ("equal", GOOD) if comparison.equal else ("DIFFERENT", WRONG)
         return assemble(f"{ago(comparison.at, self.now)}, ", verdict, of)
 
-    def _readings(self, status: TableStatus, *, bar: bool) -> Iterator[Text]:
+    def _is_comparable(self, status: TableStatus) -> bool:
+        return self.compared[status.name].impossible is None and status.state is not TableState.MISSING
+
+    def _readings(self, status: TableStatus, apart: str, *, bar: bool) -> Iterator[Text]:
         if status.problem is not None:
             yield assemble((status.problem, WRONG))
         if status.partitions and status.reads:
             yield assemble((f"partition {', '.join(status.partitions)}, the last that was written:", QUIET))
         for reading in status.reads:
-            yield self._reading(reading, bar=bar, of_partition=bool(status.partitions))
+            yield self._reading(reading, apart, bar=bar, of_partition=bool(status.partitions))
 
-    def _reading(self, reading: SourcePosition, *, bar: bool, of_partition: bool) -> Text:
+    def _reading(self, reading: SourcePosition, apart: str, *, bar: bool, of_partition: bool) -> Text:
         upto = f" at {reading.read}" + ("" if reading.newest is None else f" of {reading.newest}")
         line = Text(reading.source) + Text(upto, QUIET)
         if bar and reading.newest is not None:
             line = _bar(reading) + Text(" ") + line
         if reading.problem is not None:
-            return line.append(f"  {reading.problem}", WRONG)
+            return line.append(f"{apart}{reading.problem}", WRONG)
         if reading.newest is None:
             return line.append("  not looked at", QUIET)
         if reading.gap is not None:
-            return line.append(f"  gap: {reading.gap}", WRONG)
+            return line.append(f"{apart}gap: {reading.gap}", WRONG)
         if reading.is_snapshot:
             return line.append("  snapshot", QUIET)
         if reading.unread and not of_partition:
-            unread = f"  {count_of(reading.unread, 'version')} unread"
+            unread = f"{apart}{count_of(reading.unread, 'version')} unread"
             since = "" if reading.since is None else f", for {span(self.now - reading.since / 1000)}"
             return line.append(unread + since, WAITING)
         return line
@@ -173,6 +185,8 @@ class StatusPage:
             return f"lakehouse explain {named[TableState.GAP][0]}{more}", "what the next run does about the gap"
         if different:
             return f"lakehouse run {' '.join(different)} --full-refresh{more}", "writes the rows that differ"
+        if self.first:
+            return f"lakehouse run {' '.join(self.first)}{more}", "makes the tables that are not there yet"
         if named[TableState.BEHIND]:
             return f"lakehouse run {' '.join(named[TableState.BEHIND])}{more}", "reads what is unread"
         return None

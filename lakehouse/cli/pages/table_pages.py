@@ -25,6 +25,8 @@ from lakehouse.delta.commit_info import Rows, count_of
 
 _BAR = 12
 """The columns of a bar."""
+_NOTHING = "-"
+"""What stands for what avoids a conflict, if nothing has to."""
 KINDS = (("+", GOOD), ("~", WAITING), ("-", WRONG))
 """The sign and the style of rows that were inserted, updated and deleted."""
 
@@ -113,8 +115,8 @@ def conflicts_page(
         for _, rival, verdict, avoided, why in pairs:
             wide.add_row(writer, rival, verdict, avoided, why)
             stacked.append(indent(Text(f"{verdict} with {rival}")))
-            stacked.append(indent(assemble((f"{headings[3]}: {avoided}", QUIET)), 4))
-            stacked.append(indent(assemble((f"{headings[4]}: {why}", QUIET)), 4))
+            lines = [(headings[3], avoided)] * (avoided != _NOTHING) + [(headings[4], why)]
+            stacked += [indent(assemble((f"{heading}: {what}", QUIET)), 4) for heading, what in lines]
     return Group(Layouts(wide, Group(*stacked)), Text(), *_sentences(warnings), Text(answers))
 
 

@@ -31,12 +31,14 @@ class KnownText:
     """A text that a function returns as its view.
 
     Args:
-        text: The text; its arguments as far as they are known.
+        text: The text; its arguments and `touch` as far as they are known.
         has_known_args: Whether the arguments are known.
+        has_known_touch: Whether it is known by which columns changes are to be followed.
     """
 
     text: ViewText
     has_known_args: bool = True
+    has_known_touch: bool = True
 
 
 def texts_of(function: Any) -> tuple[KnownText, ...]:
@@ -47,25 +49,43 @@ def texts_of(function: Any) -> tuple[KnownText, ...]:
     Raises:
         ViewError: A file that the function names cannot be read, or holds no query.
     """
+    return tuple(text for text in _returned_texts(function) if text is not None)
+
+
+def only_text_of(function: Any) -> ViewText | None:
+    """The text of the view that a function returns, its values left out; None if only a run shows all that it is.
+
+    Raises:
+        ViewError: A file that the function names cannot be read, or holds no query.
+    """
+    match _returned_texts(function):
+        case [KnownText(text, has_known_args=True, has_known_touch=True)]:
+            return text
+        case _:
+            return None
+
+
+def _returned_texts(function: Any) -> list[KnownText | None]:
+    """The text of each value that a function returns; None of what is no view of a constant text."""
     innermost = innermost_of(function)
     if type(innermost) is not FunctionType:
-        return ()
+        return []
     text: Any = getattr(innermost, TEXT, None)
     if isinstance(text, ViewText):
-        return (KnownText(text),)
+        return [KnownText(text)]
     file = source_file(path_of(innermost))
     nodes = [] if file is None else file.nodes_of(innermost.__code__)
-    calls = (call for node in nodes for call in _returned_calls(node))
-    return tuple(known_text for call in calls if (known_text := _text_of(call, innermost)) is not None)
+    values = (value for node in nodes for value in _returned_values(node))
+    return [_text_of(value, innermost) if isinstance(value, ast.Call) else None for value in values]
 
 
-def _returned_calls(node: ast.AST) -> Iterator[ast.Call]:
-    """The calls whose values a function returns; those of functions in it are not its own."""
-    if isinstance(node, ast.Return) and isinstance(node.value, ast.Call):
+def _returned_values(node: ast.AST) -> Iterator[ast.expr | None]:
+    """What a function returns; what functions in it return is not its own."""
+    if isinstance(node, ast.Return):
         yield node.value
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, Function | ast.Lambda | ast.ClassDef):
-            yield from _returned_calls(child)
+            yield from _returned_values(child)
 
 
 def _text_of(call: ast.Call, function: FunctionType) -> KnownText | None:
@@ -74,15 +94,17 @@ def _text_of(call: ast.Call, function: FunctionType) -> KnownText | None:
     if constant is None:
         return None
     text = cast("str", constant.value)
-    args = next((each.value for each in call.keywords if each.arg == "args"), None)
-    values = _values(call.args[1] if len(call.args) > 1 else args)
+    named = {each.arg: each.value for each in call.keywords}
+    values = _values(call.args[1] if len(call.args) > 1 else named.get("args"))
+    touch = _names(call.args[2] if len(call.args) > 2 else named.get("touch"))
     if is_view(call.func, function.__globals__):
         view = ViewText(text, origin=_origin_of(constant, function))
     elif _is_view_of(call.func, function.__globals__):
         view = read_query(text, path_of(function))
     else:
         return None
-    return KnownText(replace(view, args=values or {}), has_known_args=values is not None)
+    text_of_view = replace(view, args=values or {}, touch=touch or ())
+    return KnownText(text_of_view, has_known_args=values is not None, has_known_touch=touch is not None)
 
 
 def _constant_of(call: ast.Call) -> ast.Constant | None:
@@ -99,6 +121,19 @@ def _values(args: ast.expr | None) -> Mapping[str, Any] | None:
             return {}
         case ast.Dict(keys=keys) if all(isinstance(key, ast.Constant) for key in keys):
             return {str(cast("ast.Constant", key).value): None for key in keys}
+        case _:
+            return None
+
+
+def _names(touch: ast.expr | None) -> tuple[str, ...] | None:
+    """The columns that the code names for `touch`; None if they are not constant."""
+    match touch:
+        case None | ast.Constant(value=None):
+            return ()
+        case ast.Constant(value=str(name)):
+            return (name,)
+        case ast.Tuple(elts=names) | ast.List(elts=names) if all(isinstance(name, ast.Constant) for name in names):
+            return tuple(str(cast("ast.Constant", name).value) for name in names)
         case _:
             return None
 

@@ -1,7 +1,7 @@
 """One table as its checks see it: its log, its sources' logs, and its rows where a check needs them."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
@@ -21,7 +21,9 @@ from lakehouse.dagster.definitions.lateness import without_position, worst_off
 from lakehouse.dagster.definitions.past_checks import CHECK, MadeCheck, made
 from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource
 from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.delta.expect import Evaluation, Expect
 from lakehouse.delta.log import Head, Log
+from lakehouse.difference.expectations import evaluate
 from lakehouse.read.archive import COMMIT_VERSION, is_untouched
 from lakehouse.read.asset import PastRows
 from lakehouse.spark.progress import watching
@@ -126,6 +128,14 @@ class Checked:
             return self._no_table
         with watching(self.session(), f"checking the key of {self.name}"):
             return findings.keys(self.name, TableVersion.of(self.session(), self.ref, self.head).rows(), self._row_key)
+
+    def evaluations(self, expectations: Sequence[Expect]) -> tuple[Evaluation, ...]:
+        """What expectations say of all the rows that the table holds; nothing, if there is no table yet."""
+        if self.head is None or not expectations:
+            return ()
+        with watching(self.session(), f"evaluating what is expected of {self.name}"):
+            rows = TableVersion.of(self.session(), self.ref, self.head).rows()
+            return evaluate(self.name, rows, self._row_key, expectations)
 
     def archive(self) -> Finding:
         cursor, head = self.cursor, self.head

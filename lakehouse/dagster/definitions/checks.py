@@ -14,7 +14,9 @@ from lakehouse.dagster.definitions.comparison import compare
 from lakehouse.dagster.definitions.findings import Finding, Grade
 from lakehouse.dagster.definitions.past_checks import CHECK, LEFT_OUT, NEVER, MadeCheck, last_compared, last_made
 from lakehouse.dagster.definitions.recompute import Sample, may_be_archive, why_not_recomputed
+from lakehouse.dagster.expectation_checks import answer_of, refuse_taken_names, specs_of
 from lakehouse.dagster.run_tags import CHECKS
+from lakehouse.delta.expect import Expect
 from lakehouse.errors import DefinitionError, UnreadableLogError
 from lakehouse.spark.listeners import listening
 
@@ -145,7 +147,7 @@ def checks_beside(
 ) -> Sequence[dg.AssetChecksDefinition]:
     """Every check that can be made of each table which a `DeltaIOManager` has, except those that are there already."""
     managed = {key: checked for key, checked in tables.items() if checked.table.root is not None}
-    return _made(managed, NAMES, CheckLimits(), own)
+    return _made(managed, NAMES, CheckLimits(), own, with_expectations=True)
 
 
 def _made(
@@ -153,17 +155,23 @@ def _made(
     wanted: Collection[CheckName],
     limits: CheckLimits,
     own: Collection[dg.AssetCheckKey] = (),
+    *,
+    with_expectations: bool = False,
 ) -> Sequence[dg.AssetChecksDefinition]:
     made = list[dg.AssetChecksDefinition]()
     for key, subject in tables.items():
+        expectations = subject.table.declared.expectations if with_expectations and subject.table.is_written else ()
+        refuse_taken_names(
+            key, expectations, {*map(id_of, NAMES), *(check.name for check in own if check.asset_key == key)}
+        )
         possible: list[CheckName] = [name for name in NAMES if _can_be_made(name, subject.table)]
         names: tuple[CheckName, ...] = tuple(
             name for name in possible if name in wanted and dg.AssetCheckKey(key, id_of(name)) not in own
         )
         # A table may have several such steps, and Dagster wants a name of its own for each.
         step = f"{'checks' if len(names) == len(possible) else '_'.join(names)}_of_{key.to_python_identifier()}"
-        if names:
-            made.append(_checks_of(subject, names, step, limits))
+        if names or expectations:
+            made.append(_checks_of(subject, names, step, limits, expectations))
     return made
 
 
@@ -193,7 +201,11 @@ def _can_be_made(name: CheckName, table: AssetTable) -> bool:
 
 
 def _checks_of(
-    subject: CheckedTable, made: tuple[CheckName, ...], step: str, limits: CheckLimits
+    subject: CheckedTable,
+    made: tuple[CheckName, ...],
+    step: str,
+    limits: CheckLimits,
+    expectations: Sequence[Expect] = (),
 ) -> dg.AssetChecksDefinition:
     """One step for all checks of a table, any of which can be asked for."""
 
@@ -202,13 +214,15 @@ def _checks_of(
         specs=[
             dg.AssetCheckSpec(id_of(name), asset=subject.key, description=_DESCRIPTIONS[name], metadata=limits.metadata)
             for name in made
-        ],
+        ]
+        + specs_of(subject.key, expectations),
         can_subset=True,
         required_resource_keys=set(subject.resources.values()),
     )
     def checks_of_table(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         selected = {check.name for check in context.selected_asset_check_keys}
-        omitted = EXPENSIVE if _materializes(context, subject.table.asset) else frozenset[str]()
+        is_materialized = _materializes(context, subject.table.asset)
+        omitted = EXPENSIVE if is_materialized else frozenset[str]()
         checked = subject.checked(context.resources, context.instance)
         with listening(to_log(context.log)), dg.partition_loading_context(dynamic_partitions_store=context.instance):
             for name in made:
@@ -220,12 +234,16 @@ def _checks_of(
                     answer = shown(finding_of(name, checked, limits))
                 if answer is not None:
                     yield dg.AssetCheckResult(asset_key=subject.key, check_name=id_of(name), **answer)
+            due = [each for each in expectations if each.check_name in selected and not is_materialized]
+            for evaluation in checked.evaluations(due):
+                name = evaluation.expect.check_name
+                yield dg.AssetCheckResult(asset_key=subject.key, check_name=name, **answer_of(evaluation, "the table"))
 
     return checks_of_table
 
 
 def _leave_out(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: CheckName) -> dict[str, Any] | None:
-    context.log.info(f"{id_of(name)} is left to a run of its own, or one with the tag {CHECKS}=true.")
+    context.log.debug(f"{id_of(name)} is left to a run of its own, or one with the tag {CHECKS}=true.")
     last = (
         last_compared(context.instance, key)
         if name == "recompute"
@@ -296,7 +314,7 @@ def left_out(name: CheckName, table: str, last: MadeCheck | None) -> dict[str, A
     if last is None:
         sentence = (
             f"'{table}' was never {'compared with a recompute' if name == 'recompute' else f'checked ({name})'}. Run "
-            f'this check, or let a schedule do that: incremental(definitions, nightly_checks="0 3 * * *").'
+            f'this check, or leave it to the nightly checks: nightly_checks="0 3 * * *" makes the schedule of them.'
         )
         return shown(Finding(Grade.WARNS, sentence, {LEFT_OUT: NEVER}))
     evaluation = last.evaluation

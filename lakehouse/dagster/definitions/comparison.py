@@ -20,6 +20,7 @@ from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.text import fold
+from lakehouse.difference.expectations import without_broken
 from lakehouse.read.changes import Changes
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.fitting import fit
@@ -137,7 +138,8 @@ class _Comparison:
         rows, table = rows_to_compare(self.asset, read, TableVersion.of(spark, checked.ref, head).rows())
         if checked.table.declared.policy.within(checked.io_manager.policy).new_columns == "ignore":
             rows = rows.drop(*(column for column in rows.columns if column.lower() not in fold(table.columns)))
-        expected = fit(checked.ref, rows, table.schema, may_add=False)
+        fitted = fit(checked.ref, rows, table.schema, may_add=False)
+        expected = without_broken(fitted, checked.table.declared.expectations)
         with watching(spark, f"comparing {checked.name} with a full recompute"):
             of, key = "", checked.table.declared.key_columns
             own = None if self.partition is None else checked.table.slice([self.partition])

@@ -31,13 +31,14 @@ def incremental(
 ) -> dg.Definitions:
     """The same definitions, validated and complete: pools, metadata, checks, and a sensor and nightly checks if named.
 
-    The writers of one table share a Dagster pool, and each asset shows which writers it can conflict with, where its
-    table is, its columns and its code; an asset without kinds has `deltalake` and `spark`. Each table has the checks
-    that can be made of it. A check of the same table and name that the definitions bring takes the place of the added
-    one. A run that materializes an asset leaves out the checks that read the whole table. Who names a cron
-    schedule for nightly checks has agreed to them: the schedule runs from the start. A night makes the checks of this
-    library, those that have waited longest first, and starts none after two hours. The sensor is stopped until somebody
-    starts it in Dagster. The component `Lakehouse` of the definitions names both for who does not name them here.
+    The writers of one table share a Dagster pool, and each asset shows which writers it can conflict with, where
+    its table is, its columns and its code; an asset without kinds has `deltalake` and `spark`. Each table has the
+    checks that can be made of it, and one for each of its expectations. A check of the same table and name that the
+    definitions bring takes the place of the added one. A run that materializes an asset leaves out the checks that
+    read the whole table. Who names a cron schedule for nightly checks has agreed to them: the schedule runs from
+    the start. A night makes the checks of this library, those that have waited longest first, and starts none after
+    two hours. The sensor is stopped until somebody starts it in Dagster. The component `Lakehouse` of the
+    definitions names both for who does not name them here.
 
     Args:
         definitions: The code location: assets, specs of tables that it only reads, resources, and all else.

@@ -11,7 +11,8 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.cursor.cursor import Known
-from lakehouse.dagster.code_location import AssetTable, CodeLocation, is_function
+from lakehouse.dagster.code.view_texts import only_text_of
+from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function
 from lakehouse.dagster.contexts import by_field, pin_source
 from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
@@ -19,6 +20,7 @@ from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import version_of
 from lakehouse.difference.statements import Skip
 from lakehouse.errors import LakehouseError, NewColumnsError, ReadError
+from lakehouse.errors.views import ViewError
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.archive import ask_archive_by_log
 from lakehouse.read.feed_trust import Source
@@ -33,6 +35,7 @@ from lakehouse.read.forecast import (
 )
 from lakehouse.read.read_plan import read_plan
 from lakehouse.read.run import Run
+from lakehouse.spark.listeners import listening
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.overwrite import Overwrite
@@ -41,6 +44,7 @@ from lakehouse.writes.write import Write
 
 _WHOLE = (Reading.FIRST, Reading.EVERYTHING)
 _NO_DIFFERENCE = "Rows that turn out not to differ are not written."
+_NEEDS_A_CALL = "Only a call of its function shows its query: --call (call=True) says how its sources are followed."
 
 
 def explain(
@@ -72,14 +76,17 @@ def explain(
     try:
         config = _config(defs, subject, run_config or {})
         step = subject.begun(by_field(config))
-        inputs = tuple(subject.input(step, input_name, ref) for input_name, ref in refs.items())
+        sources = {input_name: subject.source(input_name, ref) for input_name, ref in refs.items()}
+        inputs = tuple(subject.input(step, input_name, source) for input_name, source in sources.items())
         run, kind = step.run, subject.table.kind
         outcome, why = _verdict(run, kind, inputs)
         if outcome is RunEffect.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
         write = WriteForecast(kind.__name__, _strategy(run, kind, inputs), run.table.key_columns)
         if call:
-            write = replace(write, planned=_plan_sentence(subject, step, refs, config))
+            write = _with_plan(write, subject, step, sources, config)
+        elif kind is View:
+            write = _with_paths(write, subject.table, run, sources, outcome)
         return Forecast(name, partition_key, _version(run.head), outcome, why, inputs, write)
     except LakehouseError as error:
         with suppress(LakehouseError):
@@ -193,11 +200,11 @@ class _Subject:
             config=config,
         )
 
-    def input(self, step: Materialization, name: str, ref: TableRef) -> InputForecast:
+    def input(self, step: Materialization, name: str, source: Source) -> InputForecast:
         """How an input would be read."""
-        source, read = self.source(name, ref), self.table.changes.get(name)
+        read = self.table.changes.get(name)
         if read is None:
-            return looked_up(source, step.run.cursor.reads.get(ref.name))
+            return looked_up(source, step.run.cursor.reads.get(source.at.ref.name))
         ref_of_archive = None if read.archive is None else self.manager.archive(read.archive)
         archive = None if ref_of_archive is None else partial(ask_archive_by_log, ref_of_archive, source)
         return forecast_input(read_plan(step.facts(source, read, archive)), source, step.now)
@@ -229,23 +236,57 @@ def _config(defs: dg.Definitions, subject: _Subject, run_config: Mapping[str, An
     return resolved["ops"][subject.asset.op.name].get("config")
 
 
-def _plan_sentence(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef], config: Any) -> str:
-    """What a plan of the function's result against the table says."""
-    values = dict(_read(subject, step, refs))
+def _with_paths(
+    write: WriteForecast, table: AssetTable, run: Run, sources: Mapping[str, Source], effect: RunEffect
+) -> WriteForecast:
+    """The forecast of a view with how it follows its sources, by its text and their logs."""
+    from lakehouse.views.on_spark.run_facts import analysis_by_logs, with_key  # they import sqlglot
+
+    assert table.asset is not None, f"an asset makes {table.name}"
+    text = only_text_of(function_of(table.asset))
+    if text is None:
+        return replace(write, followed=(_NEEDS_A_CALL,))
+    try:
+        analysis = analysis_by_logs(text, sources, table.changes, table.name)
+        run = with_key(run, analysis)
+        return replace(write, key=run.table.key_columns, followed=View.explain(run, analysis))
+    except ViewError as error:
+        if effect is RunEffect.WRITES:
+            raise
+        return replace(write, followed=(f"A run that changes reach will be refused. {error}",))
+
+
+def _with_plan(
+    write: WriteForecast, subject: _Subject, step: Materialization, sources: Mapping[str, Source], config: Any
+) -> WriteForecast:
+    """The forecast with what a plan of the function's result against the table says."""
+    values = dict(_read(subject, step, sources))
     result: Any = subject.asset(_context(subject, config), **values)
     value: Any = cast("Any", result).value if isinstance(result, dg.Output | dg.MaterializeResult) else result
-    write = Overwrite(value) if isinstance(value, DataFrame) else cast("Write", value)
+    returned = Overwrite(value) if isinstance(value, DataFrame) else cast("Write", value)
     try:
-        statement = step.plan(write)
+        with listening(step.hear):
+            statement = step.plan(returned)
     except NewColumnsError as error:  # the run begins again, and what it then reads is planned then
-        return f"everything is compared once: {error.reason}"
+        return replace(write, planned=f"everything is compared once: {error.reason}")
     planned = "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
-    doubts = tuple(f"The table may come to differ from a recompute: {sentence}" for sentence in doubts_of(write))
-    if not isinstance(write, View):
-        return "\n    ".join((f"{planned}.", *doubts)).removesuffix(".")
-    computed = "" if step.run.view is None else f"; it computes {step.run.view.computed}"
-    followed = write.explain(subject.manager.session, step.run)
-    return "\n    ".join((f"{planned}{computed}.", *followed)).removesuffix(".")
+    broken = tuple(f"In the result {each.clause}." for each in step.evaluations if each.broken)
+    write = replace(write, planned=planned, broken=broken)
+    if isinstance(returned, View):
+        return _with_plan_of_view(write, returned, step)
+    doubts = tuple(f"The table may come to differ from a recompute: {sentence}" for sentence in doubts_of(returned))
+    return replace(write, doubts=doubts)
+
+
+def _with_plan_of_view(write: WriteForecast, view: View, step: Materialization) -> WriteForecast:
+    """The forecast with what a view has computed for its plan, and how it follows its sources."""
+    from lakehouse.views.on_spark.run_facts import bind, with_key
+
+    analysis = bind(step.spark, step.run, view.text).analysis
+    run = with_key(step.run, analysis)
+    computed = "" if run.view is None else f"; it computes {run.view.computed}"
+    planned = f"{write.planned}{computed}"
+    return replace(write, key=run.table.key_columns, planned=planned, followed=view.explain(run, analysis))
 
 
 def _context(subject: _Subject, config: Any) -> dg.AssetExecutionContext:
@@ -254,7 +295,7 @@ def _context(subject: _Subject, config: Any) -> dg.AssetExecutionContext:
     return dg.build_asset_context(resources=resources, partition_key=subject.partition_key, asset_config=config)
 
 
-def _read(subject: _Subject, step: Materialization, refs: Mapping[str, TableRef]) -> Iterator[tuple[str, Any]]:
-    for name, ref in refs.items():
-        source, read = subject.source(name, ref), subject.table.changes.get(name)
+def _read(subject: _Subject, step: Materialization, sources: Mapping[str, Source]) -> Iterator[tuple[str, Any]]:
+    for name, source in sources.items():
+        read = subject.table.changes.get(name)
         yield name, step.snapshot_input(source) if read is None else step.changes(source, read, subject.manager.archive)

@@ -26,6 +26,7 @@ from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.view import View
+from lakehouse.writes.write import refuse_left_out_rows
 
 
 def refuse_lost_archives(code_location: CodeLocation) -> None:
@@ -167,6 +168,16 @@ def _refuse_full(table: AssetTable) -> None:
             )
 
 
+def _refuse_expectations(table: AssetTable) -> None:
+    """Refuses expectations that no run could follow, as far as their texts say."""
+    if not table.declared.expectations:
+        return
+    from lakehouse.views.sql.conditions import refuse_conditions  # it imports sqlglot
+
+    refuse_conditions(table.name, table.declared.expectations)
+    refuse_left_out_rows(table.name, table.declared, table.kind)
+
+
 def _refuse_nested(refs: Iterable[TableRef]) -> None:
     """Refuses a table inside another's directory, because the VACUUM of the outer table would delete its files."""
     directories = {str(PurePosixPath(ref.path)): ref.name for ref in refs if ref.path is not None}
@@ -189,6 +200,7 @@ def _check(table: AssetTable, asset: dg.AssetsDefinition) -> None:
     kind = table.kind
     _refuse_inline_checks(asset, name)
     kind.refuse(table.declaration)
+    _refuse_expectations(table)
     _refuse_full(table)
     if kind.needs_key and not declared.key_columns:
         raise DefinitionError.missing_key(name, kind.__name__)

@@ -1,4 +1,4 @@
-"""A file that holds a query without a head, sequence from the file of the code that names it."""
+"""A file that holds a query without a head; its path begins at the file of the code that names it."""
 
 from pathlib import Path
 from types import FrameType

@@ -6,15 +6,15 @@ The grammar is Spark's, with what Databricks adds: constraints, expectations, CL
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Literal, TypeAlias
 
+from lakehouse.delta.expect import Expect, OnFailure
 from lakehouse.delta.policy import Refresh
+from lakehouse.errors.base import clause
 from lakehouse.views.files.other_statements import refuse_other_statement
 from lakehouse.views.files.token_reader import TokenReader
 from lakehouse.views.files.tokens import Token, spell, tokens
+from lakehouse.views.sql.conditions import why_no_condition
 from lakehouse.views.view_text import Origin, OutputColumn, ViewText, view_error
-
-OnFailure: TypeAlias = Literal["warn", "fail", "drop", "quarantine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +106,25 @@ def query_of(text: str, statement: Statement, file: str | None = None) -> ViewTe
     return ViewText(statement.query, origin=origin, columns=statement.outputs)
 
 
-def refuse_expectations(text: str, statement: Statement, file: str | None = None) -> None:
-    """Refuses EXPECT, which nothing checks yet.
+def expectations_of(text: str, statement: Statement, file: str | None = None) -> tuple[Expect, ...]:
+    """What the statement expects of each row of its table.
 
     Raises:
-        ViewError: The statement has an expectation.
+        ViewError: An expectation has no condition on the columns of one row, or a name that no check can have.
     """
-    for expectation in statement.expectations:
-        raise view_error(
-            "VIEW_EXPECT",
-            f"EXPECT ({expectation.condition}) would be checked by nobody",
-            "Remove the constraint, and filter such rows out in WHERE or write a check: @dg.asset_check(asset=...).",
-            text,
-            expectation.offset,
-            Origin(file),
-        )
+    return tuple(_expectation(text, each, file) for each in statement.expectations)
+
+
+def _expectation(text: str, expectation: Expectation, file: str | None) -> Expect:
+    why = why_no_condition(expectation.condition)
+    what = f"EXPECT ({expectation.condition}) cannot be evaluated: {why}"
+    remedy = "Write a condition that is true or false of one row, and compute what it needs as a column of the query."
+    if why is None:
+        try:
+            return Expect(expectation.condition, expectation.on_failure, expectation.name)
+        except ValueError as error:
+            what, remedy = clause(str(error)), "Give the constraint another name: an asset check will have it."
+    raise view_error("VIEW_EXPECT", what, remedy, text, expectation.offset, Origin(file))
 
 
 _COLUMN_ENDS = ("NOT", "NULL", "COMMENT", "CONSTRAINT", "PRIMARY", "MASK", "DEFAULT", "GENERATED")
@@ -194,12 +198,11 @@ def _on_violation(reader: TokenReader) -> OnFailure:
     if not reader.accept("ON"):
         return "warn"
     reader.expect("VIOLATION")
-    word = reader.expect("FAIL", "DROP", "QUARANTINE")
-    if word.is_word("FAIL"):
+    if reader.expect("FAIL", "DROP").is_word("FAIL"):
         reader.expect("UPDATE")
         return "fail"
     reader.expect("ROW")
-    return "drop" if word.is_word("DROP") else "quarantine"
+    return "drop"
 
 
 def _with_column(reader: TokenReader, statement: Statement) -> Statement:

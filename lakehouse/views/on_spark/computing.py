@@ -13,14 +13,14 @@ from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import Local, is_empty
-from lakehouse.views.algebra import Query
-from lakehouse.views.explained import Following, RunPlans, Shares, follow
+from lakehouse.views.explained import RunPlans, Shares
 from lakehouse.views.on_spark.bound_text import BoundText, Whole
 from lakehouse.views.on_spark.file_shares import file_shares
 from lakehouse.views.on_spark.inexact import why_every_key
 from lakehouse.views.on_spark.output_columns import convert_keys, keeps_keys_apart
 from lakehouse.views.plan import KeyFacts, RowsPlan, TouchedPlan
 from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan, why_whole
+from lakehouse.views.touched_plan import touch_columns
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,7 +64,7 @@ def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows
     """
     if bound.whole is not None:
         return bound.whole
-    plan = bound.plan(bound.touch(key))
+    plan = bound.plan(bound.analysis.touch(key).columns)
     is_strict = answer_by_policy(NeedOfAllRows.PLAN, refresh) is PolicyAnswer.REFUSED
     if is_strict and (why := plan.why_read_whole(bound.reads)) is not None:
         return Whole(NeedOfAllRows.PLAN, why)
@@ -127,18 +127,6 @@ def _shares(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> Shares:
     return file_shares(sql, bound.execution.keys, bound.execution.source, bound.facts.ranges_of)
 
 
-def following(bound: BoundText, key: tuple[str, ...], computed: Computed | None = None) -> Following:
-    """How the text follows its tables.
-
-    Args:
-        bound: The text.
-        key: The key of the table; empty if it has none.
-        computed: What a run has computed; None if no run has.
-    """
-    plans = computed.plans if isinstance(computed, OfKeys) else None
-    return follow(bound.query, bound.touch(key), tuple(bound.reads), bound.facts.small, plans)
-
-
 def _read_whole(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> tuple[NeedOfAllRows | None, str | None]:
     """Which followed tables are read whole: in each run, or because NULL or a constant is among these keys."""
     clauses = [why for each in (plan, needed) if (why := each.why_read_whole(bound.reads)) is not None]
@@ -158,7 +146,7 @@ def _facts(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame) -> KeyF
     assert plan.touched is not None, "these keys are of a step"
     if not isinstance(keys, Local):
         return KeyFacts(plan.touched, frozenset(), lambda _column, _constant: True)
-    column_of = dict(zip(plan.touch, key_columns(bound.query, plan.touch), strict=True))
+    column_of = dict(zip(plan.touch, touch_columns(bound.query, plan.touch), strict=True))
     null_free = frozenset(name for name, column in column_of.items() if not keys.has_nulls([column]))
 
     def holds(name: str, constant: str) -> bool:
@@ -167,17 +155,11 @@ def _facts(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame) -> KeyF
     return KeyFacts(plan.touched, null_free, holds)
 
 
-def key_columns(query: Query, touch: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns of the last step for touch columns. Two columns of the result may be one of the query."""
-    columns = {output.name.lower(): output.column for output in query.outputs}
-    return tuple(columns[name.lower()] for name in touch)
-
-
 def touched_keys(bound: BoundText, plan: TouchedPlan, rows: DataFrame, keys: Local | DataFrame) -> Touched | None:
     """The keys under the names and types of the result; None if two of them may be one there."""
     places = {output.name.lower(): place for place, output in enumerate(bound.query.outputs)}
     fields = [rows.schema.fields[places[name.lower()]] for name in plan.touch]
-    columns = key_columns(bound.query, plan.touch)
+    columns = touch_columns(bound.query, plan.touch)
     kinds = {field.name.lower(): field.dataType for field in keys.schema.fields}
     if not all(
         keeps_keys_apart(kinds[column.lower()], field.dataType) for column, field in zip(columns, fields, strict=True)

@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 from lakehouse.delta.file_ranges import FileShare
 from lakehouse.delta.text import Literal
 from lakehouse.spark.driver_rows import Local
+from lakehouse.views.analysis import RangesOf
 from lakehouse.views.explained import Shares, sought_by
-from lakehouse.views.on_spark.bound_text import RangesOf
 from lakehouse.views.on_spark.key_conditions import literal_values
 from lakehouse.views.plan import Image, Restriction, SourceRows, Sql
 

@@ -1,7 +1,6 @@
 """From the keys of a step to the condition that a row has one: literals, which leave out files, or a semi-join."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from re import compile as pattern
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +16,6 @@ from lakehouse.views.plan import Restriction
 
 BoundSql: TypeAlias = Sequence[str | DataFrame]
 """SQL text with frames for relations."""
-_COLUMN = pattern(r"`((?:[^`]|``)+)`|([A-Za-z_]\w*)")
 _KEY = "__view_key_"
 
 
@@ -83,10 +81,9 @@ def literal_values(
     values = _values(restriction, keys)
     if values is None or (values and _literals(frame, restriction, keys, values) is None):
         return None
-    columns = [_column_of(expression) for expression, _ in restriction.pairs]
     return {
         column: list(dict.fromkeys(key[place] for key in values))
-        for place, column in enumerate(columns)
+        for place, column in enumerate(restriction.columns)
         if column is not None
     }
 
@@ -111,15 +108,18 @@ def _literals(
     if not all(map(_are_compared_as_they_are, _types(frame, restriction), (kinds[each.lower()] for each in columns))):
         return None
     types = column_types(keys.schema)
-    return KeySet.of(columns, values, [types[column.lower()] for column in columns]).predicate_on(
-        [_as_column(expression) for expression, _ in restriction.pairs]
-    )
+    # Delta leaves out files for a column that stands alone; beside an operator an expression stands in parentheses.
+    operands = [
+        f"({expression})" if column is None else quote(column)
+        for (expression, _), column in zip(restriction.pairs, restriction.columns, strict=True)
+    ]
+    return KeySet.of(columns, values, [types[column.lower()] for column in columns]).predicate_on(operands)
 
 
 def _types(frame: DataFrame, restriction: Restriction) -> list[DataType]:
     """The types of the expressions over a row. Spark is asked only where one is no column."""
     kinds = {column.name.lower(): column.dataType for column in frame.schema.fields}
-    named = [_column_of(expression) for expression, _ in restriction.pairs]
+    named = restriction.columns
     if all(name is not None and name.lower() in kinds for name in named):
         return [kinds[str(name).lower()] for name in named]
     return [field.dataType for field in frame.selectExpr(*(text for text, _ in restriction.pairs)).schema.fields]
@@ -128,20 +128,6 @@ def _types(frame: DataFrame, restriction: Restriction) -> list[DataType]:
 def _are_compared_as_they_are(row: DataType, key: DataType) -> bool:
     """Whether neither value is converted before both are compared: types are equal, or are both of whole numbers."""
     return row == key or (type(row) in INTEGERS and type(key) in INTEGERS)
-
-
-def _column_of(expression: str) -> str | None:
-    """The column that an expression is; None if it is none."""
-    match = _COLUMN.fullmatch(expression)
-    if match is None:
-        return None
-    return match[1].replace("``", "`") if match[1] else match[2]
-
-
-def _as_column(expression: str) -> str:
-    """An expression that may stand beside an operator. Delta leaves out files for a column that stands alone."""
-    name = _column_of(expression)
-    return f"({expression})" if name is None else quote(name)
 
 
 def _semi_join(restriction: Restriction, keys: Local | DataFrame) -> BoundSql:

@@ -18,17 +18,10 @@ def with_declared_columns(frame: DataFrame, columns: Sequence[OutputColumn]) -> 
     """The rows of a query under the names and types that are declared, by position.
 
     Raises:
-        ViewError: The query gives another number of columns.
+        ViewError: INSERT would not cast a column to its declared type.
     """
     if not columns:
         return frame
-    if len(columns) != len(frame.columns):
-        raise ViewError(
-            "VIEW_COLUMN_LIST",
-            f"The head declares {len(columns)} columns, and the query gives {len(frame.columns)}",
-            None,
-            f"Declare a column for each of {', '.join(frame.columns)}, or none.",
-        )
     named = frame.toDF(*(column.name for column in columns))
     fields = named.schema.fields
     result = named.selectExpr(*map(_as_declared, columns, fields))

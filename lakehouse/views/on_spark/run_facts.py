@@ -1,20 +1,23 @@
-"""What a run knows of a view: its text over the pinned tables, its key, and what it says of itself."""
+"""What a run, or its forecast, knows of a view: its text over the tables, its key, and what it says of itself."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.limits import limits
-from lakehouse.errors.views import ViewError
 from lakehouse.read.content import SourceRead
+from lakehouse.read.feed_trust import Source
 from lakehouse.read.run import Run, ViewReport
 from lakehouse.spark.table_version import TableVersion
+from lakehouse.spark.types import as_struct
+from lakehouse.views.analysis import Analysis, TableFacts
 from lakehouse.views.input_refusals import computed_column, refuse_other_inputs
-from lakehouse.views.on_spark.bound_text import BoundText, TableFacts
-from lakehouse.views.on_spark.computing import Computed, following
+from lakehouse.views.on_spark.bound_text import BoundText, types_of
 from lakehouse.views.query import names_in
+from lakehouse.views.sql.lineage import is_plain, lineage
 from lakehouse.views.view_text import ViewText, with_place
 
 
@@ -32,7 +35,7 @@ def bind(spark: Callable[[], SparkSession], run: Run, text: ViewText) -> BoundTe
     facts = _facts(run, {table: text.input_of(table) for table in tables})
     bound = BoundText.of(spark(), text, tables, run.name, facts)
     for column in () if run.slice is None else run.slice.columns:
-        if not bound.is_plain(column):
+        if not is_plain(bound.query, column):
             raise with_place(computed_column(column), text.origin, run.name)
     return bound
 
@@ -44,29 +47,64 @@ def _facts(run: Run, inputs: Mapping[str, str]) -> TableFacts:
         run: The run.
         inputs: The input behind each table.
     """
-    sources = {table: run.asset.inputs[name] for table, name in inputs.items()}
-    keys = {table: run.sources[source].key for table, source in sources.items() if source in run.sources}
+    names = {table: run.asset.inputs[name] for table, name in inputs.items()}
+    sources = {table: run.sources[name] for table, name in names.items() if name in run.sources}
 
     def ranges_of(table: str, columns: Collection[str]) -> FileRanges | None:
-        read, source = run.read_of(inputs[table]), run.sources.get(sources[table])
+        read, source = run.read_of(inputs[table]), sources.get(table)
         at = read.source_at if isinstance(read, SourceRead) else read
         return None if source is None or at is None else source.log.file_ranges(at.version, columns)
 
-    small = [table for table, source in sources.items() if _is_small(run, source)]
-    return TableFacts(small, {table: key for table, key in keys.items() if key}, ranges_of)
+    return replace(_facts_of(sources), ranges_of=ranges_of)
 
 
-def _is_small(run: Run, source: str) -> bool:
+def _facts_of(sources: Mapping[str, Source]) -> TableFacts:
+    """What is known of the tables of a text by their declarations and logs.
+
+    Args:
+        sources: The tables, by the names that the text has for them.
+    """
+    small = [table for table, source in sources.items() if _is_small(source)]
+    return TableFacts((), small, {table: source.key for table, source in sources.items() if source.key})
+
+
+def analysis_by_logs(text: ViewText, sources: Mapping[str, Source], followed: Collection[str], asset: str) -> Analysis:
+    """What a text says over its tables as their logs have them; Spark is started only for a log that it alone reads.
+
+    Args:
+        text: The text.
+        sources: The sources by its inputs, pinned.
+        followed: The inputs whose changes are followed.
+        asset: The asset, for messages.
+
+    Raises:
+        ViewError: A view cannot be kept of the text.
+    """
+    inputs = {table: text.input_of(table) for table in names_in(text.text)}
+    of_text = {table: sources[name] for table, name in inputs.items()}
+    schemas = {table: types_of(_schema(source)) for table, source in of_text.items()}
+    facts = replace(_facts_of(of_text), followed=tuple(table for table, name in inputs.items() if name in followed))
+    return Analysis.of(text, schemas, facts, asset)
+
+
+def _schema(source: Source) -> StructType:
+    """The columns of a source."""
+    schema = source.log.file_schema(source.head.version)
+    return source.at.rows().schema if schema is None else as_struct(schema)
+
+
+def _is_small(source: Source) -> bool:
     """Whether a source has so few rows that it is cheaper to read it whole than to ask for keys first."""
-    size = run.sources[source].log.size() if source in run.sources else None
+    size = source.log.size()
     return size is not None and size.rows <= limits().whole_rows
 
 
-def with_key(run: Run, bound: BoundText) -> Run:
+def with_key(run: Run, analysis: Analysis) -> Run:
     """The run of a table with the key that follows from the text, unless the table declares one."""
     if run.table.key_columns:
         return run
-    return run.with_table(replace(run.table, key=bound.key)) if bound.key else run
+    key = analysis.key
+    return run.with_table(replace(run.table, key=key)) if key else run
 
 
 def report_of(run: Run, bound: BoundText, computed: str, followed: tuple[str, ...]) -> ViewReport:
@@ -79,15 +117,8 @@ def report_of(run: Run, bound: BoundText, computed: str, followed: tuple[str, ..
         followed: How its tables are followed, as sentences.
     """
     sources = {table: run.asset.inputs[bound.text.input_of(table)] for table in bound.execution.tables}
-    lineage = {
-        name: tuple((sources[table], column) for table, column in columns) for name, columns in bound.lineage.items()
+    origins = {
+        name: tuple((sources[table], column) for table, column in columns)
+        for name, columns in zip(bound.analysis.names, lineage(bound.query), strict=True)
     }
-    return ViewReport(computed, followed, lineage)
-
-
-def sentences_of(bound: BoundText, key: tuple[str, ...], computed: Computed | None = None) -> tuple[str, ...]:
-    """How the tables of a text are followed, as sentences; none if none is followed."""
-    try:
-        return following(bound, key, computed).sentences if bound.reads else ()
-    except ViewError as error:
-        return (f"Changes cannot be followed: {error.what}.",)
+    return ViewReport(computed, followed, origins)

@@ -2,5 +2,5 @@
 
 In: SQL text, the columns of its tables. Out: algebra, or a refusal with the place in the text.
 Law: what is not read is refused by name; nothing of the text is passed over.
-Read: parsing, refusals, scopes, subqueries, sources, grouping, blocks, simplify; lineage.
+Read: parsing, refusals, scopes, subqueries, sources, grouping, blocks, simplify; lineage; row_sql.
 """

@@ -11,7 +11,7 @@ from enum import Enum
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import Join, column, columns, columns_in, substitute
+from lakehouse.views.algebra import Join, column, columns, columns_in, nulls_of, substitute
 from lakehouse.views.equalities import key_pairs, on_equalities, rejects_null
 from lakehouse.views.plan import Image
 from lakehouse.views.steps.join_tree import Condition, JoinGraph, Tree, grow
@@ -258,7 +258,7 @@ class _Walk:
                 *(c.expression for c in local if c.on is None),
             ]
             if not any(rejects_null(each, graph.columns[item]) for each in of_where):
-                nulls: dict[str, Expression] = {name: exp.null() for name in graph.columns[item]}
+                nulls = nulls_of(graph.columns[item])
                 lacking = select(given, carried, [print_sql(substitute(each, nulls)) for each in of_where])
                 computed = {name: planning.facts.null(name) for name in self._linking(item, on=False)}
                 for name, own in self._tree.provides.get(item, {}).items():

@@ -30,7 +30,8 @@ from lakehouse.views.algebra import (
     column,
     columns,
     columns_in,
-    substitute,
+    nulls_of,
+    without_item,
 )
 from lakehouse.views.equalities import KeyPair, equal_columns, key_pairs, rejects_null, without_coalesce
 from lakehouse.views.plan import Image, KeyFacts
@@ -259,7 +260,7 @@ class Restrictions:
     def _limit_parts(self, parts: Iterable[tuple[Node, frozenset[str]]], limits: tuple[KeyLimit, ...]) -> None:
         """The parts of a node's rows, each with the columns that are NULL in it; parts without a key are left out."""
         for node, missing in parts:
-            nulls: dict[str, Expression] = {name: exp.null() for name in missing}
+            nulls = nulls_of(missing)
             of_part = through(limits, nulls)
             if all(self._may_hold(limit) for limit in of_part):
                 down = limits_over(of_part, columns(node))
@@ -296,15 +297,7 @@ class Restrictions:
 def _without(join: Join, index: int) -> Node:
     """The rows of a join in which a LEFT item is missing, without its columns."""
     item = join.items[index]
-    nulls: dict[str, Expression] = {name: exp.null() for name in columns(item.node)}
-    others = tuple(
-        Item(one.node, one.side, tuple(substitute(each, nulls) for each in one.on))
-        for one in join.items
-        if one is not item
-    )
-    return _rows_without_partner(
-        Join(others, tuple(substitute(each, nulls) for each in join.where)), item.node, item.on
-    )
+    return _rows_without_partner(without_item(join, index), item.node, item.on)
 
 
 def _rows_without_partner(node: Node, other: Node, on: tuple[Expression, ...]) -> Node:

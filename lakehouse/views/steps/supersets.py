@@ -3,7 +3,6 @@
 from typing import assert_never
 
 from sqlglot import exp
-from sqlglot.expressions.core import Expression
 
 from lakehouse.views.algebra import (
     Aggregation,
@@ -23,7 +22,8 @@ from lakehouse.views.algebra import (
     column,
     columns,
     columns_in,
-    substitute,
+    nulls_of,
+    without_item,
 )
 from lakehouse.views.plan import Image
 from lakehouse.views.steps.hops import Entry, reach
@@ -138,8 +138,7 @@ def _of_full_join(
     pairs = Join((Item(node.left), Item(node.right)), node.on)
     rows = [planning.superset(pairs, want, limits, images)]
     for side, own, others in ((node.left, left, right), (node.right, right, left)):
-        nulls: dict[str, Expression] = {name: exp.null() for name in others}
-        beside = through(limits, nulls)
+        beside = through(limits, nulls_of(others))
         needed = frozenset[str]().union(*(limit.columns for limit in beside))
         of_side = planning.superset(side, (want & own) | needed, limits_over(beside, own), images)
         rows.append(pad(planning.facts, of_side, want, beside))
@@ -185,16 +184,10 @@ def _without_item(
     images: tuple[Image, ...],
 ) -> list[Relation]:
     """The rows of a join in which a LEFT item is missing."""
-    nulls: dict[str, Expression] = {name: exp.null() for name in columns(join.items[start].node)}
-    beside = through(limits, nulls)
+    beside = through(limits, nulls_of(columns(join.items[start].node)))
     if any(not limit.null_safe and any(isinstance(e, exp.Null) for e, _ in limit.pairs) for limit in beside):
         return []
-    items = tuple(
-        Item(item.node, item.side, tuple(substitute(each, nulls) for each in item.on))
-        for k, item in enumerate(join.items)
-        if k != start
-    )
-    others = Join(items, tuple(substitute(each, nulls) for each in join.where))
+    others = without_item(join, start)
     needed = frozenset[str]().union(*(limit.columns for limit in beside))
     rows = planning.superset(others, (want & columns(others)) | needed, limits_over(beside, columns(others)), images)
     return [pad(planning.facts, rows, want, beside)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lakehouse.dagster.code.digest import code_of
-from lakehouse.dagster.code.view_texts import texts_of
+from lakehouse.dagster.code.view_texts import only_text_of, texts_of
 from tests.dagster.code.project import Project, projects
 
 ORDERS = "from lakehouse.writes.view import View\n\ndef orders(rows):\n    return View({text}{args})\n"
@@ -80,3 +80,26 @@ def test_arguments_that_are_made_when_the_function_is_called_are_not_known(shop:
     shop.write(orders=of(QUERY, ", args=dict(a=rows)"))
     (known,) = texts_of(shop.load())
     assert not known.has_known_args
+
+
+@pytest.mark.parametrize(
+    ("function", "touch"),
+    [
+        (of(QUERY), ()),
+        (of(QUERY, ", touch='a'"), ("a",)),
+        (of(QUERY, ", {}, ['a', 'b']"), ("a", "b")),
+        (of(QUERY, ", touch=rows"), None),
+        (of(QUERY, ", args=dict(a=rows)"), None),
+        (of('f"SELECT a FROM {rows}"'), None),
+        (of(QUERY).replace("    return", "    if rows:\n        return View(rows)\n    return"), None),
+        (of(QUERY).replace("return View", "view = View") + "    return view\n", None),
+    ],
+)
+def test_a_function_has_one_text_if_it_returns_no_other_and_all_of_it_is_known(
+    shop: Project, function: str, touch: tuple[str, ...] | None
+):
+    shop.write(orders=function)
+    text = only_text_of(shop.load())
+    assert (None if text is None else (text.text, text.touch)) == (
+        None if touch is None else ("SELECT a FROM rows", touch)
+    )

@@ -254,6 +254,7 @@ def test_an_archive_that_would_mislead_is_not_read(lake: Lake, act: Act, why: st
     assert forecast.reading is Reading.EVERYTHING and str(forecast.why).endswith(f"'log' is not read because {why}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [slow(Read()), ARCHIVED], ids=["compared", "archived"])
 def test_what_only_a_read_shows_makes_the_plan_without_the_feed(lake: Lake, read: Read) -> None:
     read_once(lake)

@@ -200,7 +200,7 @@ def evaluation(**parts: Any) -> MadeCheck:
 def test_a_run_that_leaves_a_check_out_says_that_it_never_was_made_or_that_it_failed_and_never_that_it_passed() -> None:
     never = left_out("recompute", "first", None)
     assert never is not None and not never["passed"] and never["severity"] is dg.AssetCheckSeverity.WARN
-    assert never["description"].startswith("'first' was never compared with a recompute. Run this check, or let")
+    assert never["description"].startswith("'first' was never compared with a recompute. Run this check, or leave")
     assert left_out("recompute", "first", evaluation(passed=True)) is None
     failed = left_out("keys", "first", evaluation(passed=False, description="2 keys differ."))
     assert failed is not None and not failed["passed"] and failed["severity"] is dg.AssetCheckSeverity.ERROR

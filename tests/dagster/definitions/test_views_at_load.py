@@ -8,7 +8,18 @@ import dagster as dg
 import pytest
 from pyspark.sql import DataFrame
 
-from lakehouse import Changes, DeltaIOManager, LocalSpark, Policy, Read, Table, incremental, validate, views_from
+from lakehouse import (
+    Changes,
+    DeltaIOManager,
+    Expect,
+    LocalSpark,
+    Policy,
+    Read,
+    Table,
+    incremental,
+    validate,
+    views_from,
+)
 from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import ViewError
 from lakehouse.writes.view import View
@@ -298,7 +309,7 @@ NAMES = {
         "is refused",
     ),
     "an expectation": (
-        "CREATE MATERIALIZED VIEW a.b (x INT, CONSTRAINT p EXPECT (x > 0)) AS SELECT x FROM c",
+        "CREATE MATERIALIZED VIEW a.b (x INT, CONSTRAINT p EXPECT (max(x) > 0)) AS SELECT x FROM c",
         "VIEW_EXPECT",
         "line 1, column 38",
     ),
@@ -317,6 +328,16 @@ def test_a_file_that_is_no_view_is_refused_where_the_folder_is_read(tmp_path: Pa
     assert error.value.code == code
     assert words in str(error.value)
     assert "sql/gold/b.sql" in str(error.value)
+
+
+def test_the_expectations_of_a_statement_are_those_of_the_table(tmp_path: Path):
+    text = """CREATE MATERIALIZED VIEW v (a INT, b INT,
+      CONSTRAINT positive EXPECT (a > 0) ON VIOLATION DROP ROW, CONSTRAINT known EXPECT (b IS NOT NULL)) AS SELECT a, b FROM c"""
+    (made,) = views_from(folder(tmp_path, v=text))
+    assert Table.from_metadata(made.specs_by_key[made.key].metadata).expectations == (
+        Expect("a > 0", "drop", "positive"),
+        Expect("b IS NOT NULL", "warn", "known"),
+    )
 
 
 def test_two_files_of_one_view_are_refused(tmp_path: Path):

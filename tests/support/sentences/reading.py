@@ -26,6 +26,21 @@ CASES = [
         "Add Table(partition_by=...).",
     ),
     Case(
+        errors.DefinitionError.condition,
+        {"asset": "flights", "condition": "sum(v) > 0", "why": "it calls the aggregate sum()"},
+        "Asset 'flights' expects (sum(v) > 0) of each row of its table, but it calls the aggregate sum().",
+        "",
+        "Write a condition that is true or false of one row, and compute what the condition needs as a column of the "
+        "result.",
+    ),
+    Case(
+        errors.DefinitionError.nothing_left_out,
+        {"asset": "flights", "write": "Aggregate", "expectation": "v_gt_0", "why": "sums would be wrong"},
+        "Asset 'flights' returns an Aggregate, and its expectation v_gt_0 has on_failure='drop', but sums would be wrong.",
+        "",
+        "Write on_failure='warn' or 'fail', or leave the rows out in an asset upstream of this one.",
+    ),
+    Case(
         errors.ReadError.partition_range,
         {"asset": "flights", "partitions": ("2013-01-01", "2013-01-02", "2013-01-03")},
         "'flights' reads Changes, and each of its partitions has a position of its own, so one run cannot write 3 of "

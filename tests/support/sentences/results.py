@@ -21,6 +21,35 @@ CASES = [
         "deliver its extracts again, the oldest first.",
     ),
     Case(
+        errors.ExpectationError,
+        {
+            "asset": "flights",
+            "expectation": "delay_ge_0",
+            "problem": "2 of 10 rows break the expectation delay_ge_0 (delay >= 0) [id=1; id=2]",
+        },
+        "In the result of 'flights' 2 of 10 rows break the expectation delay_ge_0 (delay >= 0) [id=1; id=2].",
+        WRITTEN,
+        "Correct these rows upstream of the asset, or the condition if it asks too much. With on_failure='drop' such "
+        "rows are left out, and the others are written.",
+    ),
+    Case(
+        errors.WriteError.unknown_condition,
+        {"asset": "flights", "expectation": "e", "condition": "w > 0", "problem": "There is no column w."},
+        "The expectation e of 'flights' cannot be evaluated over its rows, because of its condition (w > 0): There is no "
+        "column w.",
+        WRITTEN,
+        "Write a condition that is true or false of one row, and name columns of the table.",
+    ),
+    Case(
+        errors.WriteError.all_outside,
+        {"asset": "flights", "partitions": ("2013-01-01",)},
+        "Each row of the result of 'flights' lies outside the partition 2013-01-01, so the run would leave out all of "
+        "them.",
+        WRITTEN,
+        "Compare the values in the partition column with the partition keys, for example the format of a day. If the "
+        "result is right, write Policy(outside='warn').",
+    ),
+    Case(
         errors.ExtractError.refresh_refused,
         {"asset": "customers"},
         "'customers' is kept from extracts. Every run compares its extract with the whole table, so a full refresh adds "

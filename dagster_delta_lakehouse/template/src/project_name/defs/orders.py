@@ -8,9 +8,10 @@ from lakehouse import LocalSpark, Table
 FILE = Path(__file__).parents[3] / "data" / "orders.csv"
 
 
-@dg.asset(metadata=Table(key="order_id"), group_name="orders", kinds={"delta", "csv"})
+@dg.asset(metadata=Table(key="order_id"), group_name="raw", kinds={"csv", "deltalake"})
 def orders(spark: LocalSpark) -> DataFrame:
-    """The orders in orders.csv, as they are now: only the rows that differ from the table are written."""
+    """The orders in orders.csv, as they are now. Only rows that differ are written."""
     columns = "order_id INT, customer_id STRING, amount INT"
-    reader = spark.spark_session.read.schema(columns).options(header=True, enforceSchema=False, mode="FAILFAST")
+    strictly = {"header": True, "enforceSchema": False, "mode": "FAILFAST"}
+    reader = spark.spark_session.read.schema(columns).options(**strictly)
     return reader.csv(str(FILE))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakehouse.writes.sums import why_not_of_the_row
+from lakehouse.views.sql.row_sql import why_not_of_the_row
 
 OF_THE_ROW = (
     "v*2",

@@ -1,0 +1,78 @@
+"""The text of a condition on one row, as an expectation has it; and why a text is none."""
+
+from collections.abc import Sequence
+from functools import cache
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expr
+
+from lakehouse.delta.expect import Expect
+from lakehouse.errors import DefinitionError
+from lakehouse.errors.views import ViewError
+from lakehouse.views.functions import AGGREGATES, WINDOW_FUNCTIONS
+from lakehouse.views.sql.parsing import CALLED, Parsed, parse
+from lakehouse.views.sql.refusals import refuse
+
+_BEGIN, _END = "SELECT (\n", "\n) FROM row"
+"""A condition stands on lines of its own, so that a comment ends with it."""
+_SEVERAL = "it is no condition, but several expressions or a query"
+_ROW = "an expectation is about the columns of one row"
+
+
+def refuse_conditions(asset: str, expectations: Sequence[Expect]) -> None:
+    """Refuses a text that is no condition on the columns of one row, as far as the text says.
+
+    Raises:
+        DefinitionError (CONDITION): There is one.
+    """
+    for each in expectations:
+        if (why := why_no_condition(each.condition)) is not None:
+            raise DefinitionError.condition(asset, each.condition, why)
+
+
+@cache
+def why_no_condition(condition: str) -> str | None:
+    """Why a text is no condition on the columns of one row, as a clause; None if the text alone shows no reason."""
+    try:
+        parsed = parse(f"{_BEGIN}{condition}{_END}")
+        reasons = (why for node in parsed.tree.walk() if (why := _why_not_of_the_row(node)) is not None)
+        why = _why_other_shape(parsed) or next(reasons, None)
+        if why is None:
+            refuse(parsed)
+    except ViewError as error:
+        return error.what if error.what.startswith("Spark") else error.what[:1].lower() + error.what[1:]
+    return why
+
+
+def _why_other_shape(parsed: Parsed) -> str | None:
+    """Why the text closes the brackets around it, or names what it computes."""
+    tree = parsed.tree
+    if not isinstance(tree, exp.Select) or {name for name, value in tree.args.items() if value} != {
+        "expressions",
+        "from_",
+    }:
+        return _SEVERAL
+    if len(tree.expressions) != 1 or not isinstance(tree.expressions[0], exp.Paren):
+        return _SEVERAL
+    return _SEVERAL if isinstance(tree.expressions[0].this, exp.Alias | exp.Tuple) else None
+
+
+def _why_not_of_the_row(node: Expr) -> str | None:
+    """Why a part of a condition goes by more than one row, or by none."""
+    name = node.meta.get(CALLED, "")
+    if isinstance(node, exp.Query) and node.parent is not None:
+        return f"it has a subquery, and {_ROW}"
+    if isinstance(node, exp.Window) or name in WINDOW_FUNCTIONS:
+        return f"it has a window, and {_ROW}"
+    if name in AGGREGATES or isinstance(node, exp.AggFunc):
+        return f"it calls the aggregate {name or node.key}(), and {_ROW}"
+    if isinstance(node, exp.UDTF) or name in _GENERATORS:
+        return f"it calls {name or node.key}(), which makes several rows of one"
+    if isinstance(node, exp.Star):
+        return "it has a star, which stands for columns that are not known yet"
+    return "it has a parameter, and nobody gives its value" if isinstance(node, exp.Placeholder) else None
+
+
+_GENERATORS = frozenset(
+    {"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack"}
+)

@@ -1,0 +1,132 @@
+"""`explain` says how a view follows its sources, by its text and their logs. Real tables and marks, without Spark."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lakehouse import Changes, DeltaIOManager, Policy, Table, View, explain
+from lakehouse.dagster.code.digest import code_of
+from lakehouse.delta.limits import Limits, in_force
+from lakehouse.read.forecast import Forecast, RunEffect
+from tests.support.marked_tables import append, run
+from tests.support.tables import orders
+
+customers = dg.AssetSpec("customers", metadata=Table(key="id"))
+
+
+@dg.asset(metadata=Table(key="day"))
+def latest(orders: Changes, customers: Changes) -> View:
+    return View("SELECT c.day, max(o.id) AS latest FROM orders o JOIN customers c ON o.id = c.id GROUP BY c.day")
+
+
+@dg.asset
+def counted(orders: Changes) -> View:
+    return View(
+        "SELECT day, count(*) AS n, coalesce(sum(id), 0) AS total FROM orders WHERE id > :least GROUP BY day",
+        {"least": 1},
+    )
+
+
+@dg.asset(metadata=Table(key="id"))
+def paired(orders: Changes, customers: Changes) -> View:
+    return View("SELECT o.id, o.day FROM orders o JOIN customers c ON o.id > c.id", touch="day")
+
+
+@dg.asset(metadata=Table(key="id"))
+def made(orders: Changes) -> View:
+    column = "id"
+    return View(f"SELECT {column} FROM orders")
+
+
+@dg.asset(metadata=Table(key="id"))
+def wrong(orders: Changes) -> View:
+    return View("SELECT id, town FROM orders")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    append(tmp_path, "orders", 1, 2)
+    append(tmp_path, "customers", 1, 2)
+    return tmp_path
+
+
+def forecast(root: Path, asset: dg.AssetsDefinition, **options: Any) -> Forecast:
+    """By tables none of which is small, and without a session: Spark would raise."""
+    writer = DeltaIOManager(spark=object(), root=str(root), **options)
+    with in_force(Limits(whole_rows=0)):
+        return explain(dg.Definitions([orders, customers, asset], resources={"io_manager": writer}), asset)
+
+
+def followed(root: Path, asset: dg.AssetsDefinition, **options: Any) -> list[str]:
+    write = forecast(root, asset, **options).write
+    assert write is not None
+    return list(write.followed)
+
+
+def test_the_changes_of_each_source_have_a_path_and_a_reason_tells_why_sums_do_not_do(root: Path) -> None:
+    said = [
+        "Changes are followed by the keys (day).",
+        "Changes of orders reach the keys over customers by id.",
+        "Changes of customers have the keys.",
+        "The rows of the keys are computed of orders by id, customers by day.",
+        "The table is not kept by sums, because the rows that are grouped are not those of one table.",
+    ]
+    assert followed(root, latest) == said
+    of = forecast(root, latest)
+    assert str(of).endswith("\n    ".join(["the table is created with the rows in one commit.", *said]))
+    assert of.as_document()["write"]["followed"] == tuple(said)
+
+
+def test_counts_and_sums_are_added_to_and_the_key_follows_from_the_text(root: Path) -> None:
+    write = forecast(root, counted).write
+    assert write is not None and write.key == ("day",)
+    assert write.followed == (
+        "The table is kept by sums: what changes of orders bring and take away is added to them.",
+    )
+
+
+def test_a_table_whose_mark_says_nothing_of_sums_is_not_kept_by_them(root: Path) -> None:
+    run(root, "counted", "orders", code=code_of(counted.op.compute_fn.decorated_fn), key="day")
+    append(root, "orders", 3)
+    *_, last = followed(root, counted)
+    assert last == (
+        "The table is not kept by sums, because its log does not say that it holds them. After the next run that "
+        "computes all rows it is."
+    )
+
+
+def test_an_aggregate_that_is_no_sum_is_named(root: Path) -> None:
+    @dg.asset
+    def largest(orders: Changes) -> View:
+        return View("SELECT day, count(*) AS n, max(id) AS largest FROM orders GROUP BY day")
+
+    assert followed(root, largest)[-1] == (
+        "The table is not kept by sums, because MAX(id) is neither a plain count nor a plain sum."
+    )
+
+
+def test_touch_and_what_the_policy_says_of_whole_reads_are_said(root: Path) -> None:
+    first, *_, sums, policy = followed(root, paired, policy=Policy(refresh="strict"))
+    assert first == "Changes are followed by the keys (day)."
+    assert sums == "The table is not kept by sums, because `touch` names the columns by which changes are followed."
+    assert policy.startswith("Keys alone do not do")
+
+
+def test_a_text_that_only_a_call_shows_is_said_to_need_one(root: Path) -> None:
+    (said,) = followed(root, made)
+    assert said.startswith("Only a call of its function shows its query: --call (call=True)")
+
+
+def test_a_text_that_a_run_would_refuse_is_refused(root: Path) -> None:
+    of = forecast(root, wrong)
+    assert of.verdict is RunEffect.REFUSED
+    assert "View 'wrong'" in of.why and "town" in of.why
+
+
+def test_a_table_that_holds_everything_says_what_changes_will_meet(root: Path) -> None:
+    run(root, "wrong", "orders", code=code_of(wrong.op.compute_fn.decorated_fn), key="id")
+    of = forecast(root, wrong)
+    assert of.verdict is RunEffect.NOTHING and of.write is not None
+    assert of.write.followed[0].startswith("A run that changes reach will be refused. View 'wrong'")

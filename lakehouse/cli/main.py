@@ -101,7 +101,7 @@ def _command(name: str) -> Command | None:
 
             return NEW
         case "readers":
-            from lakehouse.cli.table_readers import READERS
+            from lakehouse.cli.keeping.table_readers import READERS
 
             return READERS
         case "run":
@@ -121,7 +121,7 @@ def _command(name: str) -> Command | None:
 
             return STATUS
         case "upkeep":
-            from lakehouse.cli.table_upkeep import UPKEEP
+            from lakehouse.cli.keeping.table_upkeep import UPKEEP
 
             return UPKEEP
         case _:

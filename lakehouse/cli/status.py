@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_place
 from lakehouse.cli.comparisons import Comparisons, comparisons
+from lakehouse.cli.keeping.table_readers import holding
 from lakehouse.cli.loading import definitions, target
 from lakehouse.cli.pages.readers_page import Holder
-from lakehouse.cli.table_readers import holding
 from lakehouse.cli.table_status import TableState, TableStatus, table_statuses
 from lakehouse.cli.tables import declared_logs, logs_of
 from lakehouse.cursor.code import Code

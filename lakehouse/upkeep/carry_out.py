@@ -11,7 +11,7 @@ from lakehouse.delta.location import scheme_of
 from lakehouse.delta.text import literal
 from lakehouse.spark.session import session_of_its_own
 from lakehouse.spark.table_version import TableRef
-from lakehouse.upkeep.due import FREED, TableUpkeep, Work
+from lakehouse.upkeep.due import FREED, TableUpkeep, UpkeepWork
 from lakehouse.upkeep.past_files import PastFile
 from lakehouse.upkeep.registration import PropertyChange
 
@@ -40,11 +40,11 @@ def carry_out(spark: SparkSession, ref: TableRef, upkeep: TableUpkeep) -> None:
     """
     for task in upkeep.tasks:
         match task.work:
-            case Work.COMPACT:
+            case UpkeepWork.COMPACT:
                 spark.sql(f"OPTIMIZE {ref.identifier}").collect()
-            case Work.PURGE:
+            case UpkeepWork.PURGE:
                 spark.sql(f"REORG TABLE {ref.identifier} APPLY (PURGE)").collect()
-            case Work.FREE:
+            case UpkeepWork.FREE:
                 _free(spark, ref, upkeep)
             case _:
                 assert_never(task.work)

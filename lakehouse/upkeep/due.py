@@ -20,7 +20,7 @@ FREED = "lakehouse_upkeep"
 """In the `userMetadata` of a VACUUM of upkeep: the last version whose past files the VACUUM removed."""
 
 
-class Work(Enum):
+class UpkeepWork(Enum):
     """What upkeep does to a table, in the order in which it does it, by Delta's statement."""
 
     COMPACT = "OPTIMIZE"
@@ -66,9 +66,9 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Work that is due, and why, as a clause."""
+    """UpkeepWork that is due, and why, as a clause."""
 
-    work: Work
+    work: UpkeepWork
     why: str
 
 
@@ -85,9 +85,9 @@ def tasks(
         rules: The rules.
     """
     whys = {
-        Work.COMPACT: _why_compact(live, rules),
-        Work.PURGE: _why_purge(live, live_rows, rules),
-        Work.FREE: _why_free(live, unneeded, now, rules),
+        UpkeepWork.COMPACT: _why_compact(live, rules),
+        UpkeepWork.PURGE: _why_purge(live, live_rows, rules),
+        UpkeepWork.FREE: _why_free(live, unneeded, now, rules),
     }
     return tuple(Task(work, why) for work, why in whys.items() if why is not None)
 
@@ -140,13 +140,13 @@ def freed_upto(log: Log, head: Head) -> int:
     """The last version whose past files upkeep has removed, by its newest VACUUM that came to its end; -1 if none."""
     for commit in log.commits(head.version):
         if commit.operation == "VACUUM END" and commit.parameters.get("status") == "COMPLETED":
-            version = _freed(commit.user_metadata)
+            version = _freed_version(commit.user_metadata)
             if version is not None:
                 return version
     return -1
 
 
-def _freed(metadata: str | None) -> int | None:
+def _freed_version(metadata: str | None) -> int | None:
     try:
         return int(json.loads(metadata or "")[FREED])
     except (ValueError, KeyError, TypeError):

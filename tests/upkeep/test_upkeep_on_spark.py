@@ -7,7 +7,7 @@ from urllib.parse import unquote
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.upkeep.carry_out import carry_out, change_properties
-from lakehouse.upkeep.due import Rules, TableUpkeep, Work, freed_upto, upkeep_of
+from lakehouse.upkeep.due import Rules, TableUpkeep, UpkeepWork, freed_upto, upkeep_of
 from lakehouse.upkeep.readers import ReaderState, readers_of
 from lakehouse.upkeep.registration import register
 from tests.support.lake import Lake
@@ -53,7 +53,7 @@ def test_a_slow_reader_reads_its_range_and_one_beyond_its_limit_recovers(lake: L
     set_back(lake.root / "src", 10)
     needed, states = upkeep(lake)
     assert states == [ReaderState.BEHIND] and needed.by_inventory
-    assert [task.work for task in needed.tasks] == [Work.FREE]
+    assert [task.work for task in needed.tasks] == [UpkeepWork.FREE]
     before = present(lake)
     carry_out(lake.spark, lake.ref("src"), needed)
     assert before - present(lake) == {unquote(file.path) for file in needed.unneeded} != set()

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.command import Answer, Command, add_json, add_target
+from lakehouse.cli.keeping.table_readers import only_spark_knows, table_of_ours
 from lakehouse.cli.loading import definitions
-from lakehouse.cli.table_readers import only_spark_knows, table_of_ours
 from lakehouse.cli.tables import declared_logs
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import UpkeepError

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from lakehouse.delta.expect import Expect, as_expectations
 from lakehouse.delta.location import scheme_of
-from lakehouse.delta.log import Head
+from lakehouse.delta.log import Head, limit_from
 from lakehouse.delta.policy import Policy, as_names
-from lakehouse.delta.retention import limit_from
 from lakehouse.delta.text import fold, name_parts
 
 

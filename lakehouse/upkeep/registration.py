@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from lakehouse.delta.log import Head
-from lakehouse.delta.retention import (
+from lakehouse.delta.log import (
     FILE_RETENTION,
     LOG_RETENTION,
+    Head,
     as_interval,
     feed_retention,
     files_kept,

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.delta.log import Head
-from lakehouse.delta.retention import FILE_RETENTION, LOG_RETENTION, as_interval, feed_retention, files_kept, limit_from
+from lakehouse.delta.log import FILE_RETENTION, LOG_RETENTION, Head, as_interval, feed_retention, files_kept, limit_from
 from lakehouse.upkeep.registration import TIME_TRAVEL, limit_of, register, registered_limits, release, time_travel
 from tests.support.raises import raises_code
 

@@ -13,8 +13,7 @@ from lakehouse.cli.loading import definitions
 from lakehouse.cli.pages.readers_page import Holder, readers_page
 from lakehouse.cli.table_status import TableStatus
 from lakehouse.cli.tables import log_of, logs_of
-from lakehouse.delta.log import Log
-from lakehouse.delta.retention import feed_retention, limit_from
+from lakehouse.delta.log import Log, feed_retention, limit_from
 from lakehouse.errors import LakehouseError, ReadError, UpkeepError
 from lakehouse.upkeep.past_files import TablePast, past_of
 from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, readers_of
@@ -165,10 +164,8 @@ def _change(given: Namespace) -> None:
     head = ref.log(manager.writing_session).head()
     if head is None:
         raise ReadError(f"There is no table '{table.name}' yet.", "Nothing was changed. Materialize its asset first.")
-    if given.release is not None or limit is None:
-        change = release(head, table.name, given.release)
-    else:
-        change = register(head, table.name, given.register, limit)
+    name = str(given.register or given.release)
+    change = release(head, table.name, name) if limit is None else register(head, table.name, name, limit)
     change_properties(manager.writing_session(), ref, change)
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from lakehouse.cli.pages.screen import QUIET, WAITING, WRONG, Layouts, assemble, grid, indent, span, table_name
 from lakehouse.delta.commit_info import count_of
-from lakehouse.delta.retention import feed_retention
+from lakehouse.delta.log import feed_retention
 from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, ReaderState
 from lakehouse.upkeep.registration import time_travel
 

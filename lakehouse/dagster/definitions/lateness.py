@@ -10,8 +10,7 @@ from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource
 from lakehouse.dagster.follow.partitions import SourcePartitions
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.file_log import FileLog
-from lakehouse.delta.log import Head
-from lakehouse.delta.retention import FILE_RETENTION, LOG_RETENTION, feed_retention
+from lakehouse.delta.log import FILE_RETENTION, LOG_RETENTION, Head, feed_retention
 from lakehouse.upkeep.registration import limit_of
 
 

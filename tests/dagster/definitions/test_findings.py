@@ -12,8 +12,7 @@ from lakehouse.cursor.unread import Unread, unread
 from lakehouse.dagster.definitions.findings import Drift, Finding, Grade, archive, feed, lasting, schema
 from lakehouse.dagster.definitions.lateness import lag, staleness
 from lakehouse.delta.commit_info import Commit, count_of
-from lakehouse.delta.log import FileSchema
-from lakehouse.delta.retention import feed_retention, interval
+from lakehouse.delta.log import FileSchema, feed_retention, interval
 from tests.support.commits import TABLE_ID, History
 
 DAY = 86_400_000

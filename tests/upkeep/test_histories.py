@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +39,7 @@ class Commit:
         return [json.dumps(action) for action in actions]
 
 
-def described(use: Use) -> dict[str, object]:
+def described(use: Use) -> dict[str, Any]:
     path, vector = use
     of = {"storageType": "u", "pathOrInlineDv": vector, "offset": 1, "sizeInBytes": 34, "cardinality": 1}
     return {"path": path, "size": 10} | ({} if vector is None else {"deletionVector": of})
@@ -81,8 +82,8 @@ def test_what_is_read_or_promised_is_never_unneeded(
     ages = [sum(pauses[: len(commits) - version]) for version in range(len(commits))]
     times = [NOW - age * HOUR for age in ages]
     past = past_of((version, commit.lines(version, times[version])) for version, commit in enumerate(commits))
-    head = Head(len(commits) - 1, "id", {"delta.deletedFileRetentionDuration": "interval 1000 hours"}, ())
-    head.properties["lakehouse.timeTravel"] = f"interval {promised} hours"  # pyright: ignore[reportIndexIssue]
+    kept = {"delta.deletedFileRetentionDuration": "interval 1000 hours"}
+    head = Head(len(commits) - 1, "id", kept | {"lakehouse.timeTravel": f"interval {promised} hours"}, ())
     first = read + 1 if read + 1 < len(commits) else None
     slow = Reader(
         "slow",

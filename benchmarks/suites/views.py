@@ -30,13 +30,15 @@ def run(lab: Lab) -> Result:
     for query in QUERIES:
         costs = {share: stepped(lab, query, share) for share in SHARES}
         for share, of in costs.items():
-            rows += [(f"{query.name}, {share:.4%}: {name}", *report.figures(cost)) for name, cost in of.items()]
+            rows += [(f"{query.name}, {percent(share)}: {name}", *report.figures(cost)) for name, cost in of.items()]
         small = costs[SHARES[0]]
         if query.by_hand is not None:
             ratio = small["view"].cpu / small["by hand"].cpu
             what = f"{query.name}, few rows: at most {EXPERT} times the CPU of the asset by hand"
             goals.append(Goal(what, f"{ratio:.2f}", ratio <= EXPERT))
-        told = ", ".join(f"{share:.2%}: {of['R3 recompute'].cpu / of['view'].cpu:.1f}" for share, of in costs.items())
+        told = ", ".join(
+            f"{percent(share)}: {of['R3 recompute'].cpu / of['view'].cpu:.1f}" for share, of in costs.items()
+        )
         goals.append(Goal(f"{query.name}: CPU of a recompute against ours", told, None))
     return Result(
         "views",
@@ -68,11 +70,17 @@ def stepped(lab: Lab, query: Query, share: float) -> dict[str, Cost]:
                 _, lap = lab.meter.measure(contestant.name, lambda: contestant.step(copy))  # noqa: B023
                 if turn:
                     costs.setdefault(contestant.name, []).append(lap.cost)
-                print(f"  {query.name} {share:.4%} {contestant.name:14} {lap.cost.wall:7.2f} s {lap.cost.cpu:7.2f} CPU")
+                what = f"{query.name} {percent(share)} {contestant.name:14}"
+                print(f"  {what} {lap.cost.wall:7.2f} s {lap.cost.cpu:7.2f} CPU")
                 if turn == lab.rounds:
                     checked(lab.spark, query, copy)
                 shutil.rmtree(copy)
     return {name: medians(of) for name, of in costs.items()}
+
+
+def percent(share: float) -> str:
+    """A share in words; the smallest has four places."""
+    return f"{100 * share:g} %"
 
 
 def entered(lab: Lab, query: Query) -> list[Contestant]:

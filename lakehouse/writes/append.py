@@ -42,7 +42,7 @@ class Append(Stated):
     ends_early = True
     follows_snapshot_inputs = False
     counts_touched_keys = False
-    why_whole = None
+    why_all_rows = None
 
     def __post_init__(self) -> None:
         refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")

@@ -70,7 +70,7 @@ class History(Write):
     ends_early = False
     follows_snapshot_inputs = False
     counts_touched_keys = False
-    why_whole = "the history would say that a row which is left out was not there"
+    why_all_rows = "the history would say that a row which is left out was not there"
 
     def __post_init__(self) -> None:
         refuse_other(self, "changes", Changes | Snapshot, "the Changes of an input, or a Snapshot")

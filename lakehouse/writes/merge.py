@@ -53,7 +53,7 @@ class Merge(Stated):
     ends_early = True
     follows_snapshot_inputs = False
     counts_touched_keys = False
-    why_whole = None
+    why_all_rows = None
 
     def __init__(self, rows: DataFrame | Events, touched: Touched, *, truncates: str | None = None) -> None:
         events = rows if isinstance(rows, Events) else Events(rows, truncates)

@@ -41,7 +41,7 @@ class Overwrite(Stated):
     ends_early = True
     follows_snapshot_inputs = True
     counts_touched_keys = False
-    why_whole = None
+    why_all_rows = None
 
     def __post_init__(self) -> None:
         refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")

@@ -77,7 +77,7 @@ class View(Write):
     ends_early = True
     follows_snapshot_inputs = False
     counts_touched_keys = True
-    why_whole = None
+    why_all_rows = None
 
     def __post_init__(self) -> None:
         if not isinstance(cast("Any", self.query), str | ViewText):

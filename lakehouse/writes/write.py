@@ -58,7 +58,7 @@ class Write(Protocol):
     """Whether a snapshot input that moved is a reason to compute the result again."""
     counts_touched_keys: ClassVar[bool]
     """Whether the write finds out how many keys the changes touch before a row is computed."""
-    why_whole: ClassVar[str | None]
+    why_all_rows: ClassVar[str | None]
     """Why no row of its result may be left out of the table, as a clause; None if a row may."""
 
     @classmethod
@@ -192,8 +192,8 @@ def refuse_left_out_rows(asset: str, table: Table, kind: type[Write]) -> None:
         DefinitionError (NOTHING_LEFT_OUT): There is one.
     """
     for each in table.expectations:
-        if each.leaves_out and kind.why_whole is not None:
-            raise DefinitionError.nothing_left_out(asset, kind.__name__, each.check_name, kind.why_whole)
+        if each.leaves_out and kind.why_all_rows is not None:
+            raise DefinitionError.nothing_left_out(asset, kind.__name__, each.check_name, kind.why_all_rows)
 
 
 def refuse_lost_changes(run: Run, write: Write) -> None:

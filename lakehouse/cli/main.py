@@ -16,11 +16,12 @@ _COMMANDS = {
     "doctor": "what is wrong with this machine and these tables, and the command that mends it",
     "explain": "what the next run of an asset would read and write, and why; nothing is written",
     "new": "a new project: two tables that run",
-    "readers": "which tables read a table, and how far",
+    "readers": "who reads a table, how far, what each reader holds back; registers and releases readers",
     "run": "materialize assets, in Dagster's queue or here; takes what only run tags say elsewhere",
     "shell": "a Python prompt on the tables",
     "spark": "the Spark server of local tables: start, stop, status, warm, install",
     "status": "where each table stands, and how far it has read its sources",
+    "upkeep": "compacts tables and removes what no reader needs any more, where that is due",
 }
 
 
@@ -100,7 +101,7 @@ def _command(name: str) -> Command | None:
 
             return NEW
         case "readers":
-            from lakehouse.cli.tables import READERS
+            from lakehouse.cli.keeping.table_readers import READERS
 
             return READERS
         case "run":
@@ -119,5 +120,9 @@ def _command(name: str) -> Command | None:
             from lakehouse.cli.status import STATUS
 
             return STATUS
+        case "upkeep":
+            from lakehouse.cli.keeping.table_upkeep import UPKEEP
+
+            return UPKEEP
         case _:
             return None

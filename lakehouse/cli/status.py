@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_place
 from lakehouse.cli.comparisons import Comparisons, comparisons
+from lakehouse.cli.keeping.table_readers import holding
 from lakehouse.cli.loading import definitions, target
+from lakehouse.cli.pages.readers_page import Holder
 from lakehouse.cli.table_status import TableState, TableStatus, table_statuses
 from lakehouse.cli.tables import declared_logs, logs_of
 from lakehouse.cursor.code import Code
@@ -43,13 +45,15 @@ def _run_status(given: Namespace) -> Answer:
 
         def look() -> Answer:
             unknown = Comparisons({}, "no definitions are loaded")
-            return _answer(table_statuses(logs_of(given)), unknown)
+            logs = logs_of(given)
+            statuses = table_statuses(logs)
+            return _answer(statuses, unknown, holders=holding(logs, statuses))
     else:
         words, defs = target(given).words, definitions(given)
 
         def look() -> Answer:
-            statuses, compared, first = _of_definitions(defs)
-            return _answer(statuses, compared, words, first)
+            statuses, compared, first, holders = _of_definitions(defs)
+            return _answer(statuses, compared, words, first, holders)
 
     return look() if given.watch is None else _watch(look, given.watch)
 
@@ -59,6 +63,7 @@ def _answer(
     compared: Comparisons,
     words: Sequence[str] | None = None,
     first: Sequence[str] = (),
+    holders: Sequence[Holder] = (),
 ) -> Answer:
     """What the command says of the tables.
 
@@ -67,14 +72,19 @@ def _answer(
         compared: When they were compared.
         words: The words of the command line that name the definitions; None if only a root is named.
         first: The tables that do not exist yet, and that a run makes without the name of a partition.
+        holders: The readers that hold something back.
     """
     from lakehouse.cli.pages.status_page import StatusPage
 
     unknown = None if words is None else compared.unknown
-    page = StatusPage(statuses, compared.by_table, unknown, time.time(), words, first)
+    page = StatusPage(statuses, compared.by_table, unknown, time.time(), words, first, holders)
     is_wrong = any(status.state in _WRONG for status in statuses)
     differs = any(comparison.equal is False for comparison in compared.by_table.values())
-    value = {"tables": [_value(status, compared) for status in statuses], "comparisons_unknown": compared.unknown}
+    value = {
+        "tables": [_value(status, compared) for status in statuses],
+        "comparisons_unknown": compared.unknown,
+        "held_back": [asdict(holder) for holder in holders],
+    }
     return Answer(value, page.view(), code=int(is_wrong or differs))
 
 
@@ -106,8 +116,8 @@ def _watch(look: Callable[[], Answer], seconds: float) -> Answer:
         return answer
 
 
-def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparisons, list[str]]:
-    """Where the tables of definitions stand, when they were last compared, and which of them a run makes first."""
+def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparisons, list[str], list[Holder]]:
+    """Where the tables stand, when they were last compared, which a run makes first, and who holds something back."""
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
     code_location, managers = code_location_of(defs), managers_of(defs.resources)
@@ -123,7 +133,7 @@ def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparis
         by_name.get(name) or TableStatus(name, None, None) for name in logs if name in by_name or name in assets
     ]
     first = [name for name in logs if name not in by_name and name in assets and assets[name].partitions_def is None]
-    return statuses, comparisons(code_location), first
+    return statuses, comparisons(code_location), first, holding(logs, statuses)
 
 
 def _code_to_compare(table: "AssetTable", manager: "DeltaIOManager") -> Code | None:

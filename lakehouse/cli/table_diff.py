@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
 from lakehouse.cli.loading import definitions, manager
-from lakehouse.cli.table_status import LOOKED_BACK, mark_in
+from lakehouse.cursor.newest_mark import LOOKED_BACK, mark_in
 from lakehouse.errors import LakehouseError, ReadError
 
 if TYPE_CHECKING:

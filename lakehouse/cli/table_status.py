@@ -8,16 +8,14 @@ from itertools import islice
 
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.cursor import Cursor, Known
-from lakehouse.cursor.find import OWNER, find_cursor
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.newest_mark import LOOKED_BACK, mark_in, newest_mark
 from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
-from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import LakehouseError
+from lakehouse.upkeep.registration import TIME_TRAVEL, registered_limits
 
-LOOKED_BACK = 200
-"""In so many of the newest commits the marks of partitions are looked for; any mark, if no property says whose the
-table is."""
 _THREADS = 16
 """So many logs are read side by side."""
 
@@ -96,6 +94,7 @@ class TableStatus:
         problem: Why its log cannot be read; None if it can.
         new_code: What waits to be compared because the code changed; None if nothing does, or if the code is unknown.
         rows: How many rows it has; None if its log does not say that.
+        registered: The readers that are registered in it, for which it keeps its past longer.
     """
 
     name: str
@@ -107,6 +106,7 @@ class TableStatus:
     problem: str | None = None
     new_code: NewCode | None = None
     rows: int | None = None
+    registered: tuple[str, ...] = ()
 
     @property
     def state(self) -> TableState:
@@ -161,29 +161,16 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
         return None
     newest = next(log.commits(head.version, head.version), None)
     written = 0 if newest is None else newest.timestamp
-    mark, rows = _newest_mark(name, log, head), log.live_rows(head.version)
+    mark, rows = newest_mark(name, log, head), log.live_rows(head.version)
+    registered = tuple(registered_limits(head.properties)) if TIME_TRAVEL in head.properties else ()
     if mark is None:
-        return TableStatus(name, head.version, written, rows=rows)
+        return TableStatus(name, head.version, written, rows=rows, registered=registered)
     cursor = find_cursor(log, head, name, mark.partitions[:1])
     readings = tuple(_reading(source, at, cursor, logs) for source, at in sorted(mark.reads.items()))
     newest = cursor.mark if isinstance(cursor, Known) else None
     waits = None if code is None or newest is None else _new_code(name, log, head, newest, code, rows)
-    return TableStatus(name, head.version, written, mark.run, mark.partitions, readings, new_code=waits, rows=rows)
-
-
-def mark_in(commit: Commit) -> Mark | None:
-    """The mark of a commit; None if it carries none, or a damaged one."""
-    try:
-        return Mark.from_json(commit.user_metadata)
-    except ValueError:
-        return None
-
-
-def _newest_mark(name: str, log: Log, head: Head) -> Mark | None:
-    """The newest mark of the table's own asset."""
-    commits = log.commits(head.version)
-    marks = map(mark_in, commits if head.properties.get(OWNER) == name else islice(commits, LOOKED_BACK))
-    return next((mark for mark in marks if mark is not None and mark.asset == name), None)
+    written_by = (mark.run, mark.partitions, readings)
+    return TableStatus(name, head.version, written, *written_by, new_code=waits, rows=rows, registered=registered)
 
 
 def _in_short(error: Exception) -> str:

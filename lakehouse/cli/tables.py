@@ -1,4 +1,4 @@
-"""The tables that a command is about and their logs, without Spark; `lakehouse changes` and `lakehouse readers`."""
+"""The tables that a command is about and their logs, without Spark; `lakehouse changes`."""
 
 import os
 import time
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
 from lakehouse.cli.loading import definitions
-from lakehouse.cli.table_status import mark_in, table_statuses
 from lakehouse.cursor.mark import rows_of
+from lakehouse.cursor.newest_mark import mark_in
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import Log
@@ -114,25 +114,4 @@ def _run_changes(given: Namespace) -> Answer:
     return Answer({"table": given.table, "changes": [asdict(change) for change in listed]}, page)
 
 
-def _add_readers_arguments(parser: ArgumentParser) -> None:
-    add_place(parser)
-    add_table(parser)
-    add_json(parser)
-
-
-def _run_readers(given: Namespace) -> Answer:
-    from lakehouse.cli.pages.table_pages import readers_page
-
-    logs = logs_of(given)
-    log_of(given.table, logs)
-    statuses = table_statuses(logs)
-    listed = [(status, each) for status in statuses for each in status.reads if each.source == given.table]
-    problems = {status.name: status.problem for status in statuses if status.problem and status.name != given.table}
-    value = [{"reader": status.name, "partitions": status.partitions, **asdict(reading)} for status, reading in listed]
-    wrong = bool(problems) or any(reading.problem for _, reading in listed)
-    page = readers_page(given.table, listed, problems, time.time())
-    return Answer({"table": given.table, "readers": value, "unreadable": problems}, page, code=int(wrong))
-
-
 CHANGES = Command(_add_changes_arguments, _run_changes)
-READERS = Command(_add_readers_arguments, _run_readers)

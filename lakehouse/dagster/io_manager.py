@@ -187,7 +187,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def _driver(self) -> str | None:
         return setting(self.session(), "spark.app.id")
 
-    def _writing_session(self) -> SparkSession:
+    def writing_session(self) -> SparkSession:
         """The session, once no other JVM can write below a root on this machine.
 
         Raises:
@@ -207,7 +207,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 execution.log.warning(sentence)
             partitions_def = execution.assets_def.partitions_def
             self._steps[key] = begin(
-                self._writing_session,
+                self.writing_session,
                 asset,
                 execution.run.run_id,
                 slice=slice_of(asset.name, asset.table, partitions_def, execution.partition_keys)

@@ -93,6 +93,22 @@ class FileLog:
         selection: Any = pc.list_flatten(vectors.column("selection_vector"))
         return written - (len(selection) - int(pc.sum(selection).as_py() or 0))
 
+    def live_files(self, version: int) -> list[tuple[int, int | None, str]] | None:
+        """Bytes, rows and partition of each file of a version; None if the version is gone or has a strange feature.
+
+        The rows are None if statistics do not say them. The partition is a text, the same for files of one partition.
+        """
+        try:
+            delta = self._at(version)
+            files = None if delta is None else pa.table(delta.get_add_actions())
+        except (DeltaError, OSError):
+            return None
+        if files is None:
+            return None
+        columns = (files.column(name).to_pylist() for name in ("size_bytes", "num_records"))
+        values = files.column("partition").to_pylist() if "partition" in files.column_names else [""] * len(files)
+        return list(zip(*columns, map(str, values), strict=True))
+
     def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:
         try:
             delta = self._at(version)
@@ -150,7 +166,23 @@ class FileLog:
         return [dict(combination) for combination in values]
 
     def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
-        return growths(versions, self._entries, self._written_at)
+        return growths(versions, self.entries, self._written_at)
+
+    def entries(self, versions: Collection[int]) -> Iterator[Entry]:
+        """The lines of some commits, as many at once as are worth it; a commit that is gone is left out.
+
+        Raises:
+            UnreadableLogError: A commit cannot be read.
+        """
+        listed, at_once = list(versions), self._files.at_once
+        for first in range(0, len(listed), at_once):
+            page = listed[first : first + at_once]
+            if len(page) == 1:
+                read = [self._lines(page[0])]
+            else:
+                with ThreadPoolExecutor(len(page)) as readers:
+                    read = list(readers.map(self._lines, page))
+            yield from ((version, lines) for version, lines in zip(page, read, strict=True) if lines is not None)
 
     def epoch(self, application_id: str, version: int) -> int | None:
         # As of the version whose marks the cursor reads: a concurrent run may have committed since.
@@ -193,17 +225,9 @@ class FileLog:
                 break
         return info, path
 
-    def _entries(self, versions: Collection[int]) -> Iterator[Entry]:
-        """The files of some commits, as many at once as are worth it; a file that is gone is left out."""
-        listed, at_once = list(versions), self._files.at_once
-        for first in range(0, len(listed), at_once):
-            page = listed[first : first + at_once]
-            if len(page) == 1:
-                read = [self._lines(page[0])]
-            else:
-                with ThreadPoolExecutor(len(page)) as readers:
-                    read = list(readers.map(self._lines, page))
-            yield from ((version, lines) for version, lines in zip(page, read, strict=True) if lines is not None)
+    def entries_after(self, version: int, newest: int) -> Iterator[Entry]:
+        """The lines of the commits after a version up to another, oldest first, as far as the log still has them."""
+        return self.entries(self._present(version + 1, newest + 1)[::-1])
 
     def _lines(self, version: int) -> list[str] | None:
         try:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
 from lakehouse.delta.expect import Expect, as_expectations
 from lakehouse.delta.location import scheme_of
-from lakehouse.delta.log import Head
+from lakehouse.delta.log import Head, limit_from
 from lakehouse.delta.policy import Policy, as_names
 from lakehouse.delta.text import fold, name_parts
 
@@ -100,6 +100,9 @@ class Table(Declared):
         trust_key: Of a table that another program writes: whether its readers believe that the key identifies a row.
             The change feed then gives the rows of touched keys, and a key in two rows gives wrong results. By default
             the rows are read from the table.
+        readers: Of a table that another program writes: who reads it besides the tables here, each with the longest
+            time that it may be behind: `{"bi": "14 days"}`. Readers of one's own tables are registered in the table:
+            `lakehouse readers TABLE --register NAME`.
 
     Raises:
         ValueError: A combination that no Delta table can have.
@@ -118,6 +121,7 @@ class Table(Declared):
     policy: Policy = Policy()
     expect: Expect | tuple[Expect, ...] | list[Expect] = ()
     trust_key: bool = False
+    readers: Mapping[str, str] | None = None
     _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -127,6 +131,10 @@ class Table(Declared):
         object.__setattr__(self, "columns", dict(self.columns or {}))
         object.__setattr__(self, "policy", _policy(self.policy))
         object.__setattr__(self, "expect", as_expectations(self.expect))
+        object.__setattr__(self, "readers", dict(self.readers or {}))
+        for reader, limit in (self.readers or {}).items():
+            if limit_from(limit) is None:
+                raise ValueError(f"The limit of the reader {reader!r} is a time such as '14 days', not {limit!r}.")
         if self.trust_key and not self.key:
             raise ValueError("trust_key is about the declared key: give key.")
         if self.partition_by and self.cluster_by:
@@ -186,6 +194,12 @@ class Table(Declared):
     def isolation(self) -> Isolation | None:
         """The declared isolation level; None leaves the level to the engine."""
         return _isolation(self.properties_in_lower_case)
+
+    @property
+    def reader_limits(self) -> dict[str, timedelta]:
+        """How long each reader that the table declares may be behind."""
+        limits = {reader: limit_from(limit) for reader, limit in (self.readers or {}).items()}
+        return {reader: limit for reader, limit in limits.items() if limit is not None}
 
     @property
     def descriptions(self) -> dict[str, str]:

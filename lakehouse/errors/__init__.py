@@ -18,6 +18,7 @@ For users: docs/reference/errors.md.
     - TableError
   x CommitError                 rivals kept winning, or the commit may have landed
     - UnsettledError
+  x UpkeepError                 a reader cannot be registered, or a table cannot be kept in shape; nothing was changed
   x StaleInputsError            the table is not what the run started from; the step runs again
 
 A class is a subject, or what the library itself tells apart. Each constructor of a class has a code and builds its
@@ -33,6 +34,7 @@ from lakehouse.errors.reading import *
 from lakehouse.errors.results import *
 from lakehouse.errors.setup import *
 from lakehouse.errors.table_state import *
+from lakehouse.errors.upkeep import *
 from lakehouse.errors.views import *
 
 _FORMER = {

@@ -96,7 +96,7 @@ def handed_over(
 ) -> Generator[tuple[SparkSession, str]]:
     """A session for one statement, with its transaction set, and the name under which it sees the rows."""
     view = f"lakehouse_{uuid4().hex}"
-    with _session_of_its_own(rows.sparkSession) as own:
+    with session_of_its_own(rows.sparkSession) as own:
         own.conf.set(f"{_TXN}AppId", application_id)
         own.conf.set(f"{_TXN}Version", str(epoch))
         own.conf.set("spark.databricks.delta.commitInfo.userMetadata", user_metadata)
@@ -108,7 +108,7 @@ def handed_over(
 
 
 @contextmanager
-def _session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
+def session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
     """A session like this one: classic Spark has `newSession`, which knows only defaults; Connect has clones."""
     if not is_connect(spark):
         own = spark.newSession()

@@ -255,7 +255,7 @@ def test_the_recipes_for_groups_of_either_side_and_for_a_python_function_follow_
 def test_the_job_of_the_page_on_upkeep_changes_no_row(lake: Lake):
     lake.create("silver/flights", [("a", "N1"), ("b", "N1"), ("d", None)], "flight_id string, tailnum string")
     lake.sql(f"DELETE FROM {lake.ref('silver/flights').identifier} WHERE flight_id = 'd'")
-    upkeep = code("docs/how-to/deploy.md")["upkeep"]
+    upkeep = code("docs/how-to/upkeep.md")["upkeep"]
     spark = SimpleNamespace(spark_session=lake.spark, root=str(lake.root))
     before = lake.rows("silver/flights")
     assert upkeep.execute_in_process(resources={"spark": spark}).success

@@ -29,6 +29,7 @@ ORDER = (
     "writes",
     "commit",
     "materialization",
+    "upkeep",
     "server",
     "dagster",
     "cli",
@@ -39,7 +40,13 @@ FLOORS = ("dagster/code", "dagster", "dagster/follow", "dagster/definitions")
 """The folders of a room that has several; each imports from itself and from those before it."""
 PURE = {"errors", "delta", "conflicts", "cursor"}
 """Rooms that know neither Spark nor Dagster: they are told of rows and logs through arguments."""
-PURE_FILES = {"cli/table_status.py"}
+PURE_FILES = {
+    "cli/table_status.py",
+    "upkeep/registration.py",
+    "upkeep/past_files.py",
+    "upkeep/readers.py",
+    "upkeep/due.py",
+}
 """Files of other rooms that know neither."""
 DAGSTERS = {"dagster", "cli"}
 """The packages that import Dagster."""

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from lakehouse.cli.comparisons import Comparison
+from lakehouse.cli.pages.readers_page import Holder
 from lakehouse.cli.pages.screen import (
     GOOD,
     NAME,
@@ -53,6 +54,7 @@ class StatusPage:
         now: The present, in seconds since the epoch.
         words: The words of the command line that name the definitions; None if there are none to run.
         first: Tables that do not exist yet, and that a run makes of which nobody has to name a partition.
+        holders: The readers that hold something back.
     """
 
     statuses: Sequence[TableStatus]
@@ -61,6 +63,7 @@ class StatusPage:
     now: float
     words: Sequence[str] | None = field(default=())
     first: Sequence[str] = field(default=())
+    holders: Sequence[Holder] = ()
 
     def view(self) -> RenderableType:
         """The page, in both layouts."""
@@ -153,6 +156,8 @@ class StatusPage:
         for status in self.statuses:
             if status.new_code is not None:
                 yield Text(_waiting(status.name, status.new_code))
+        for holder in self.holders:
+            yield Text(holder.sentence(self.now), WAITING)
         states = [(state, sum(each.state is state for each in self.statuses)) for state in TableState]
         yield Text.assemble(
             f"{count_of(len(self.statuses), 'table')}: ",

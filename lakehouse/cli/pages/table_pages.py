@@ -19,10 +19,8 @@ from lakehouse.cli.pages.screen import (
     grid,
     indent,
     short,
-    span,
     table_name,
 )
-from lakehouse.cli.table_status import SourcePosition, TableStatus
 from lakehouse.delta.commit_info import Rows, count_of
 
 _BAR = 12
@@ -97,48 +95,6 @@ def _bar(counts: Sequence[int | None], most: int) -> Text:
         if number and most:
             bar.append(sign * max(1, round(_BAR * number / most)), style)
     return bar
-
-
-def readers_page(
-    table: str, readers: Sequence[tuple[TableStatus, SourcePosition]], problems: Mapping[str, str], now: float
-) -> RenderableType:
-    """Which tables read a table, and how far.
-
-    Args:
-        table: Its name.
-        readers: The readers, each with its position.
-        problems: Why the logs of tables that may be readers cannot be read.
-        now: The present, in seconds since the epoch.
-    """
-    wide = grid("Reader", "Read", "Newest", "Unread", "", right=("Read", "Newest", "Unread"))
-    stacked: list[RenderableType] = []
-    for status, reading in readers:
-        newest = "" if reading.newest is None else str(reading.newest)
-        is_known = reading.newest is not None and not status.partitions
-        unread = str(reading.unread) if is_known else ""
-        note = _note(status, reading, now)
-        wide.add_row(table_name(status.name), str(reading.read), newest, unread, note)
-        of = f"  read up to {reading.read}" + (f" of {newest}" if newest else "")
-        stacked.append(table_name(status.name) + Text(of) + Text(f", {unread} unread" if unread else ""))
-        if note.plain:
-            stacked.append(indent(note))
-    last = [f"{count_of(len(readers), 'reader')} of {table}."]
-    last += [f"{name} may be another: {why}" for name, why in problems.items()]
-    page = [Layouts(wide, Group(*stacked)), Text()] if readers else []
-    return Group(*page, *map(Text, last))
-
-
-def _note(status: TableStatus, reading: SourcePosition, now: float) -> Text:
-    problem = reading.problem or reading.gap
-    if problem is not None:
-        return assemble((problem, WRONG))
-    if reading.is_snapshot:
-        return assemble(("snapshot", QUIET))
-    if status.partitions:
-        return assemble((f"partition {', '.join(status.partitions)}, the last that was written", QUIET))
-    if reading.unread and reading.since is not None:
-        return assemble((f"for {span(now - reading.since / 1000)}", WAITING))
-    return Text()
 
 
 def conflicts_page(

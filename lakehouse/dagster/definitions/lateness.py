@@ -11,6 +11,7 @@ from lakehouse.dagster.follow.partitions import SourcePartitions
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import FILE_RETENTION, LOG_RETENTION, Head, feed_retention
+from lakehouse.upkeep.registration import limit_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,8 @@ def _age(source: Unread, now: int) -> float:
 
 
 REMEDY = (
-    f"Materialize it before that, or let the source keep more ({LOG_RETENTION}, {FILE_RETENTION}); afterwards a run "
-    "compares everything, or fails if it may not."
+    f"Materialize it before that, or let the source keep more (`lakehouse readers --register`, or {LOG_RETENTION} and "
+    f"{FILE_RETENTION}); afterwards a run compares everything, or fails if it may not."
 )
 
 
@@ -135,7 +136,7 @@ def staleness(asset: str, sources: Sequence[Unread], margin: timedelta, now: int
         margin: How long before the deadline to warn.
         now: Milliseconds since the epoch.
     """
-    deadlines = {source.source: _deadline(source) for source in sources}
+    deadlines = {source.source: _deadline(asset, source) for source in sources}
     removed = [source.source for source in sources if source.commits is None]
     remaining = {name: (at - now) / 1000 for name, at in deadlines.items() if at is not None}
     passed = [name for name, seconds in remaining.items() if seconds <= 0]
@@ -154,7 +155,7 @@ def staleness(asset: str, sources: Sequence[Unread], margin: timedelta, now: int
     records = tuple(
         {
             "source": source.source,
-            "kept for": lasting(feed_retention(source.head).total_seconds()),
+            "kept for": lasting(limit_of(source.head, asset).total_seconds()),
             "unread versions": source.versions,
             "read it before": "" if (at := deadlines[source.source]) is None else _shown(at),
         }
@@ -163,11 +164,9 @@ def staleness(asset: str, sources: Sequence[Unread], margin: timedelta, now: int
     return Finding(grade, sentence, figures, records)
 
 
-def _deadline(source: Unread) -> int | None:
+def _deadline(asset: str, source: Unread) -> int | None:
     """When the oldest unread change may be removed, in milliseconds since the epoch; None if all of them are read."""
-    if source.since is None:
-        return None
-    return source.since + int(feed_retention(source.head).total_seconds() * 1000)
+    return None if source.since is None else source.since + int(limit_of(source.head, asset).total_seconds() * 1000)
 
 
 def _shown(at: int) -> str:

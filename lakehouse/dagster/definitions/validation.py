@@ -93,6 +93,11 @@ def validate_location(definitions: dg.Definitions, code_location: CodeLocation) 
             _refuse_changes(table, table.asset)
         else:
             _check(table, table.asset)
+            if table.declared.readers:
+                raise DefinitionError(
+                    f"Asset '{table.name}' declares readers, which only the spec of a table that another program "
+                    f"writes does. Register them: lakehouse readers {table.name} --register NAME --limit 14d."
+                )
             if table.kind is View:
                 _refuse_view(table, table.asset, code_location)
             refs.append(ref)

@@ -5,6 +5,20 @@ from tests.support.sentences.case import REMEDY, WRITTEN, Case
 
 CASES = [
     Case(
+        errors.UpkeepError.reader_name,
+        {"table": "gold/totals", "reader": "bi", "problem": "no reader has that name. Registered are: none"},
+        "The reader 'bi' of 'gold/totals' was not changed: no reader has that name. Registered are: none.",
+        "Nothing was committed.",
+        "`lakehouse readers gold/totals` lists the readers.",
+    ),
+    Case(
+        errors.UpkeepError.not_ours,
+        {"table": "orders", "why": "no asset of the code location writes it", "remedy": REMEDY},
+        "'orders' was left as it is: no asset of the code location writes it.",
+        "Nothing was changed.",
+        REMEDY,
+    ),
+    Case(
         errors.TableError.delta_refused,
         {
             "asset": "flights",

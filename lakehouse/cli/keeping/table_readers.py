@@ -1,0 +1,192 @@
+"""`lakehouse readers`: who reads a table, how far, what each reader holds back; registers and releases readers."""
+
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
+from lakehouse.cli.loading import definitions
+from lakehouse.cli.pages.readers_page import Holder, readers_page
+from lakehouse.cli.table_status import TableStatus
+from lakehouse.cli.tables import log_of, logs_of
+from lakehouse.delta.log import Log, feed_retention, limit_from
+from lakehouse.errors import LakehouseError, ReadError, UpkeepError
+from lakehouse.upkeep.past_files import TablePast, past_of
+from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, readers_of
+from lakehouse.upkeep.registration import register, release, time_travel
+
+if TYPE_CHECKING:
+    from lakehouse.dagster.code_location import AssetTable, CodeLocation
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderLook:
+    """A reader, and what it holds back."""
+
+    reader: Reader
+    back: HeldBack
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    add_place(parser)
+    add_table(parser)
+    change = parser.add_mutually_exclusive_group()
+    change.add_argument(
+        "--register", metavar="NAME", help="a reader that no table here is, or a table with another limit"
+    )
+    change.add_argument("--release", metavar="NAME", help="forget a registered reader")
+    parser.add_argument("--limit", metavar="TIME", help="how long a registered reader may be behind: 14d, 36h, 2w")
+    add_json(parser)
+
+
+def _run(given: Namespace) -> Answer:
+    if given.limit is not None and given.register is None:
+        raise UsageError("--limit is of a reader that is registered: --register NAME --limit 14d.")
+    if given.register is not None or given.release is not None:
+        _change(given)
+    logs, declared, unreadable = _logs_and_names(given)
+    log = log_of(given.table, logs)
+    readers = readers_of(given.table, logs, int(time.time() * 1000), declared, unreadable)
+    if readers is None:
+        raise ReadError(f"There is no table '{given.table}'.", "Nothing was read. `lakehouse status` lists the tables.")
+    return _answer(readers, looks(readers, log))
+
+
+def looks(readers: Readers, log: Log) -> tuple[ReaderLook, ...]:
+    """What each reader holds back; the log is read only if it may be something."""
+    from lakehouse.delta.file_log import FileLog  # it loads deltalake, which a help text does without
+
+    past = past_of(log.entries_after(-1, readers.head.version)) if isinstance(log, FileLog) else TablePast((), {})
+    return tuple(ReaderLook(reader, readers.held_by(reader, past)) for reader in readers.readers)
+
+
+def holding(logs: Mapping[str, Log], statuses: Iterable[TableStatus]) -> list[Holder]:
+    """The readers that hold something back, of tables whose status lets that be."""
+    behind = {each.source for status in statuses for each in status.reads if each.since is not None}
+    holders = list[Holder]()
+    for table in sorted(behind | {status.name for status in statuses if status.registered}):
+        with suppress(LakehouseError):  # the status of the table says what is wrong with its log
+            readers = readers_of(table, logs, int(time.time() * 1000)) if table in logs else None
+            listed = () if readers is None or not readers.may_hold_back else looks(readers, logs[table])
+            holders += [
+                Holder(table, reader.name, back.files, back.bytes, reader.until)
+                for look in listed
+                if (reader := look.reader) and (back := look.back).files
+            ]
+    return holders
+
+
+def _answer(readers: Readers, listed: tuple[ReaderLook, ...]) -> Answer:
+    problems = {
+        look.reader.name: look.reader.problem
+        for look in listed
+        if look.reader.kind is ReaderKind.UNKNOWN and look.reader.problem is not None
+    }
+    retention = feed_retention(readers.head)
+    too_long = [look.reader.name for look in listed if look.reader.is_declared and look.reader.limit > retention]
+    value = {
+        "table": readers.table,
+        "version": readers.head.version,
+        "time_travel_seconds": round(time_travel(readers.head).total_seconds()),
+        "readers": [_value(readers, look) for look in listed if look.reader.name not in problems],
+        "unreadable": problems,
+        "limits_beyond_retention": too_long,
+    }
+    page = readers_page(readers, [(look.reader, look.back) for look in listed])
+    return Answer(value, page, code=int(bool(problems or too_long)))
+
+
+def _value(readers: Readers, look: ReaderLook) -> dict[str, Any]:
+    reader = look.reader
+    return {
+        "reader": reader.name,
+        "kind": reader.kind.value,
+        "state": reader.state(readers.now).value,
+        "read": reader.read,
+        "newest": readers.head.version,
+        "unread": reader.unread,
+        "since": reader.since,
+        "limit_seconds": round(reader.limit.total_seconds()),
+        "until": reader.until,
+        "held_files": look.back.files,
+        "held_bytes": look.back.bytes,
+        "gap": reader.gap,
+    }
+
+
+def _logs_and_names(given: Namespace) -> tuple[dict[str, Log], dict[str, timedelta], dict[str, str]]:
+    """The logs that can be read here, the readers that the definitions name, and whose logs only Spark can read."""
+    if given.root is not None:
+        return logs_of(given), {}, {}
+    from lakehouse.cli.tables import declared_logs
+    from lakehouse.dagster.io_manager import code_location_of
+
+    code_location = code_location_of(definitions(given))
+    named = {table.name: table for table in code_location.tables.values()}
+    declared = named[given.table].declared.reader_limits if given.table in named else {}
+    return declared_logs(code_location), declared, only_spark_knows(code_location, given.table)
+
+
+def only_spark_knows(code_location: "CodeLocation", table: str) -> dict[str, str]:
+    """The tables that follow a table and whose logs only Spark can read, each with why."""
+    return {
+        each.name: why
+        for each in code_location.tables.values()
+        if any(source.name == table for source in code_location.followed_by(each))
+        and (ref := each.ref) is not None
+        and (why := ref.why_only_spark()) is not None
+    }
+
+
+def _change(given: Namespace) -> None:
+    """Registers or releases a reader of one of our tables.
+
+    Raises:
+        UpkeepError: The name is refused, or another program writes the table.
+        UsageError: There is no limit, or no definitions.
+    """
+    if given.root is not None:
+        raise UsageError("Definitions say which Spark commits it: give -m MODULE or -f FILE instead of --root.")
+    limit = None if given.limit is None else limit_from(given.limit)
+    if given.register is not None and limit is None:
+        raise UsageError("A registered reader has a limit, for how long it may be behind: --limit 14d, 36h or 2w.")
+    from lakehouse.dagster.io_manager import code_location_of, managers_of
+    from lakehouse.upkeep.carry_out import change_properties
+
+    defs = definitions(given)
+    table = table_of_ours(given.table, {each.name: each for each in code_location_of(defs).tables.values()})
+    manager, ref = managers_of(defs.resources)[table.manager], table.ref
+    assert ref is not None, f"{table.name} has a manager"
+    head = ref.log(manager.writing_session).head()
+    if head is None:
+        raise ReadError(f"There is no table '{table.name}' yet.", "Nothing was changed. Materialize its asset first.")
+    name = str(given.register or given.release)
+    change = release(head, table.name, name) if limit is None else register(head, table.name, name, limit)
+    change_properties(manager.writing_session(), ref, change)
+
+
+def table_of_ours(name: str, tables: "Mapping[str, AssetTable]") -> "AssetTable":
+    """The table of a name that an asset of the code location writes.
+
+    Raises:
+        UsageError: There is no table of that name.
+        UpkeepError (NOT_OURS): Another program writes it.
+    """
+    if name not in tables:
+        raise UsageError(no_such("table", name, tables))
+    table = tables[name]
+    if table.root is None or not table.is_written:
+        raise UpkeepError.not_ours(
+            name,
+            "no asset of the code location writes it",
+            'Name the reader in its spec, as metadata=Table(readers={"bi": "14 days"}), and let the program that '
+            "writes it keep its files and its log as long.",
+        )
+    return table
+
+
+READERS = Command(_add_arguments, _run)

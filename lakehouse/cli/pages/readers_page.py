@@ -1,0 +1,121 @@
+"""How the readers of a table look: who, how far, what each holds back, until when."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from lakehouse.cli.pages.screen import QUIET, WAITING, WRONG, Layouts, assemble, grid, indent, span, table_name
+from lakehouse.delta.commit_info import count_of
+from lakehouse.delta.log import feed_retention
+from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, ReaderState
+from lakehouse.upkeep.registration import time_travel
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A reader that holds files back.
+
+    Args:
+        table: Of which table.
+        reader: Its name.
+        files: How many files it holds back.
+        bytes: How large they are.
+        until: When its limit ends, in milliseconds since the epoch; None of a reader that always keeps its limit.
+    """
+
+    table: str
+    reader: str
+    files: int
+    bytes: int
+    until: int | None
+
+    def sentence(self, now: float) -> str:
+        """What it holds back, and for how long.
+
+        Args:
+            now: The present, in seconds since the epoch.
+        """
+        until = "" if self.until is None else f" for {span(self.until / 1000 - now)} more"
+        files = f"{count_of(self.files, 'file')} ({size(self.bytes)})"
+        return f"{self.reader} holds back {files} of {self.table}{until}: lakehouse readers {self.table}"
+
+
+_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+
+
+def readers_page(readers: Readers, listed: Sequence[tuple[Reader, HeldBack]]) -> RenderableType:
+    """The readers of a table.
+
+    Args:
+        readers: The readers.
+        listed: Each of them, with what it holds back.
+    """
+    shown = [(reader, back) for reader, back in listed if reader.kind is not ReaderKind.UNKNOWN]
+    wide = grid("Reader", "Read", "Unread", "Limit", "Holds back", "", right=("Read", "Unread", "Limit"))
+    stacked: list[RenderableType] = []
+    for reader, back in shown:
+        upto = "" if reader.read is None else str(reader.read)
+        unread = str(reader.unread) if reader.unread else ""
+        limit, holds, note = span(reader.limit.total_seconds()), amount(back), _note(reader, readers)
+        wide.add_row(table_name(reader.name), upto, unread, limit, holds, note)
+        facts = [f"read up to {upto} of {readers.head.version}"] if upto else []
+        facts += [f"{unread} unread"] * bool(unread) + [f"limit {limit}"] + [f"holds back {holds}"] * bool(holds)
+        stacked.append(table_name(reader.name) + Text(f"  {', '.join(facts)}"))
+        if note.plain:
+            stacked.append(indent(note))
+    page = [Layouts(wide, Group(*stacked)), Text()] if shown else []
+    return Group(*page, *map(Text, _last_lines(readers, [reader for reader, _ in listed])))
+
+
+def amount(back: HeldBack) -> str:
+    """What is held back, in words; nothing if it is nothing."""
+    return f"{count_of(back.files, 'file')}, {size(back.bytes)}" if back.files else ""
+
+
+def size(count: int) -> str:
+    """Bytes in their largest unit."""
+    return next((f"{count / unit:.1f} {name}" for name, unit in _UNITS if count >= unit), f"{count} bytes")
+
+
+def _last_lines(readers: Readers, listed: Sequence[Reader]) -> list[str]:
+    number = sum(reader.kind is not ReaderKind.UNKNOWN for reader in listed)
+    promised = span(time_travel(readers.head).total_seconds())
+    lines = [
+        f"{count_of(number, 'reader')} of {readers.table}, at version {readers.head.version}; time travel {promised}."
+    ]
+    lines += [f"{each.name} may be another: {each.problem}" for each in listed if each.kind is ReaderKind.UNKNOWN]
+    retention = feed_retention(readers.head)
+    return lines + [
+        _beyond(readers.table, each, retention) for each in listed if each.is_declared and each.limit > retention
+    ]
+
+
+def _beyond(table: str, reader: Reader, retention: timedelta) -> str:
+    return (
+        f"{reader.name} may be behind for {span(reader.limit.total_seconds())}, but {table} keeps its changes for "
+        f"{span(retention.total_seconds())} only."
+    )
+
+
+def _note(reader: Reader, readers: Readers) -> Text:
+    match reader.state(readers.now):
+        case ReaderState.CURRENT:
+            return Text()
+        case ReaderState.WHOLE:
+            return assemble(("reads the newest version whole", QUIET))
+        case ReaderState.GAP:
+            return assemble((f"compares everything: {reader.gap}", WRONG))
+        case ReaderState.ASLEEP:
+            late = span((readers.now - (reader.until or readers.now)) / 1000)
+            return assemble((f"asleep: its limit ended {late} ago, so it holds nothing back", WRONG))
+        case ReaderState.BEHIND:
+            remaining = span(((reader.until or readers.now) - readers.now) / 1000)
+            return assemble((f"behind, holds for {remaining} more", WAITING))
+        case ReaderState.BY_TIME if reader.kind is ReaderKind.PARTITIONS:
+            return assemble(("by partition: keeps all that is younger than its limit", QUIET))
+        case ReaderState.BY_TIME:
+            of = "named in the code location" if reader.is_declared else "registered"
+            return assemble((f"{of}: keeps all that is younger than its limit", QUIET))

@@ -1,0 +1,256 @@
+"""Who reads a table, how far, what each reader holds back of the table's past, and until when."""
+
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import assert_never
+
+from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.mark import Position
+from lakehouse.cursor.newest_mark import newest_mark
+from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
+from lakehouse.delta.log import Head, Log
+from lakehouse.errors import LakehouseError
+from lakehouse.upkeep.past_files import PastFile, TablePast
+from lakehouse.upkeep.registration import limit_of, registered_limits, time_travel
+
+_THREADS = 16
+"""So many logs are read side by side."""
+
+
+class ReaderKind(Enum):
+    """How a reader is known.
+
+    TABLE: by the marks of its table. PARTITIONS: the same, but each partition has a position of its own. SNAPSHOT: by a
+    mark that says it reads the table whole. REGISTERED: by name, so nobody knows how far it is. UNKNOWN: its log cannot
+    be read, so it may be a reader.
+    """
+
+    TABLE = "table"
+    PARTITIONS = "partitions"
+    SNAPSHOT = "snapshot"
+    REGISTERED = "registered"
+    UNKNOWN = "unknown"
+
+
+class ReaderState(Enum):
+    """What a reader needs of the past.
+
+    CURRENT: nothing, it has read every change. WHOLE: nothing, it reads the newest version. BEHIND: what came after its
+    position. BY_TIME: all that is younger than its limit. ASLEEP: nothing any more: its limit has ended, and its next
+    run takes a fallback. GAP: nothing, because its next run compares everything.
+    """
+
+    CURRENT = "current"
+    WHOLE = "whole"
+    BEHIND = "behind"
+    BY_TIME = "by time"
+    ASLEEP = "asleep"
+    GAP = "gap"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One reader of a table.
+
+    Args:
+        name: The asset key of its table, or the name that it is registered by.
+        kind: How it is known.
+        limit: How long it may be behind.
+        read: The version up to which it has read; None if nobody knows.
+        unread: How many versions that may have changed a row it has not read.
+        first: The oldest of them; None if there is none, or if nobody knows.
+        since: When that was committed, in milliseconds since the epoch.
+        gap: Why it cannot read on from its position; None if it can.
+        problem: Why its log cannot be read; None if it can.
+        is_declared: Whether the code location names it, and no property of the table.
+    """
+
+    name: str
+    kind: ReaderKind
+    limit: timedelta
+    read: int | None = None
+    unread: int = 0
+    first: int | None = None
+    since: int | None = None
+    gap: str | None = None
+    problem: str | None = None
+    is_declared: bool = False
+
+    def state(self, now: int) -> ReaderState:
+        """What it needs of the past.
+
+        Args:
+            now: Milliseconds since the epoch.
+        """
+        match self.kind:
+            case ReaderKind.SNAPSHOT:
+                return ReaderState.WHOLE
+            case ReaderKind.PARTITIONS | ReaderKind.REGISTERED | ReaderKind.UNKNOWN:
+                return ReaderState.BY_TIME
+            case ReaderKind.TABLE if self.gap is not None:
+                return ReaderState.GAP
+            case ReaderKind.TABLE if self.first is None:
+                return ReaderState.CURRENT
+            case ReaderKind.TABLE:
+                until = self.until
+                return ReaderState.ASLEEP if until is not None and until < now else ReaderState.BEHIND
+        assert_never(self.kind)
+
+    @property
+    def until(self) -> int | None:
+        """When its limit ends, in milliseconds since the epoch; None if it waits for no change, or holds by time."""
+        return None if self.since is None else self.since + _millis(self.limit)
+
+    def needs(self, file: PastFile, now: int) -> bool:
+        """Whether its next run may read a file."""
+        match self.state(now):
+            case ReaderState.CURRENT | ReaderState.WHOLE | ReaderState.ASLEEP | ReaderState.GAP:
+                return False
+            case ReaderState.BEHIND:
+                return self.first is not None and file.version >= self.first
+            case ReaderState.BY_TIME:
+                return file.removed >= now - _millis(self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """Files that one reader alone, or with others, keeps from being removed."""
+
+    files: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """The readers of a table.
+
+    Args:
+        table: Its name.
+        head: Where it stands.
+        readers: Its readers.
+        now: When they were looked at, in milliseconds since the epoch.
+    """
+
+    table: str
+    head: Head
+    readers: tuple[Reader, ...]
+    now: int
+
+    @property
+    def promised_since(self) -> int:
+        """The time since which every version can be read, whoever the readers are: milliseconds since the epoch."""
+        return self.now - _millis(time_travel(self.head))
+
+    @property
+    def may_hold_back(self) -> bool:
+        """Whether a reader needs anything that is older than what everybody is promised."""
+        by_time = (reader.limit for reader in self.readers if reader.state(self.now) is ReaderState.BY_TIME)
+        waits = (reader.since for reader in self.readers if reader.state(self.now) is ReaderState.BEHIND)
+        promised = time_travel(self.head)
+        return any(limit > promised for limit in by_time) or any((at or 0) < self.promised_since for at in waits)
+
+    def held_by(self, reader: Reader, past: TablePast) -> HeldBack:
+        """What a reader holds back: files that nobody was promised any more, and that the reader needs."""
+        files = [file for file in past.files if file.removed < self.promised_since and reader.needs(file, self.now)]
+        return HeldBack(len(files), sum(file.bytes for file in files))
+
+    def horizon(self, past: TablePast) -> int:
+        """The last version whose past nobody needs: past files that no later commit names may be removed."""
+        needed = [self.head.version + 1, past.first_since(self.promised_since)]
+        for reader in self.readers:
+            match reader.state(self.now):
+                case ReaderState.BEHIND:
+                    needed.append(reader.first)
+                case ReaderState.BY_TIME:
+                    needed.append(past.first_since(self.now - _millis(reader.limit)))
+                case ReaderState.CURRENT | ReaderState.WHOLE | ReaderState.ASLEEP | ReaderState.GAP:
+                    pass
+        return min(version for version in needed if version is not None) - 1
+
+    def unneeded_files(self, past: TablePast) -> tuple[PastFile, ...]:
+        """The past files that nobody needs any more."""
+        horizon = self.horizon(past)
+        return tuple(file for file in past.files if file.version <= horizon)
+
+
+def readers_of(
+    table: str,
+    logs: Mapping[str, Log],
+    now: int,
+    declared: Mapping[str, timedelta] | None = None,
+    unreadable: Mapping[str, str] | None = None,
+) -> Readers | None:
+    """The readers of a table, by the marks of other tables and by its own properties; None if there is no table.
+
+    Args:
+        table: Its name.
+        logs: The log of each table that may read it, and its own, by name.
+        now: Milliseconds since the epoch.
+        declared: The limit of each reader that the code location names.
+        unreadable: Why the logs of tables that read it cannot be read here, by name.
+
+    Raises:
+        UnreadableLogError: Its own log cannot be read.
+    """
+    log = logs[table]
+    head = log.head()
+    if head is None:
+        return None
+
+    def look(name: str) -> Reader | None:
+        try:
+            return _reader(name, logs[name], table, log, head)
+        except Exception as error:  # one log may be odd, and whether it is a reader's is then unknown
+            happened = error.happened if isinstance(error, LakehouseError) else f"{type(error).__name__}: {error}"
+            return Reader(name, ReaderKind.UNKNOWN, limit_of(head, name), problem=happened.splitlines()[0])
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        looks = [*threads.map(look, (name for name in logs if name != table))]
+    tables = {reader.name: reader for reader in looks if reader is not None}
+    for name, why in (unreadable or {}).items():
+        tables.setdefault(name, Reader(name, ReaderKind.UNKNOWN, limit_of(head, name), problem=why))
+    return Readers(table, head, (*tables.values(), *_readers_by_name(head, declared or {}, tables)), now)
+
+
+def _readers_by_name(head: Head, declared: Mapping[str, timedelta], tables: Iterable[str]) -> list[Reader]:
+    """The readers that are known by name alone."""
+    tables, registered = set(tables), registered_limits(head.properties)
+    named = [Reader(name, ReaderKind.REGISTERED, limit) for name, limit in registered.items() if name not in tables]
+    return named + [
+        Reader(name, ReaderKind.REGISTERED, limit, is_declared=True)
+        for name, limit in sorted(declared.items())
+        if name not in tables and name not in registered
+    ]
+
+
+def _reader(name: str, log: Log, source: str, source_log: Log, source_head: Head) -> Reader | None:
+    """A table as a reader of a source; None if its newest mark does not name the source."""
+    head = log.head()
+    mark = None if head is None else newest_mark(name, log, head)
+    position = None if mark is None else mark.reads.get(source)
+    if head is None or mark is None or position is None:
+        return None
+    limit = limit_of(source_head, name)
+    if position.is_snapshot:
+        return _at(name, ReaderKind.SNAPSHOT, limit, unread_after(position, source_log, source, source_head))
+    if mark.partitions:
+        return Reader(name, ReaderKind.PARTITIONS, limit)
+    match backlog(find_cursor(log, head, name), source_log, source, source_head):
+        case Unbegun(reason=reason):
+            return Reader(name, ReaderKind.TABLE, limit, read=position.version, gap=reason)
+        case Unread() as unread:
+            return _at(name, ReaderKind.TABLE, limit, unread)
+
+
+def _at(name: str, kind: ReaderKind, limit: timedelta, unread: Unread) -> Reader:
+    first = min(unread.changes or (), key=lambda commit: commit.version, default=None)
+    version = None if first is None else first.version
+    read: Position = unread.position
+    return Reader(name, kind, limit, read.version, unread.versions, version, unread.since, unread.gap)
+
+
+def _millis(span: timedelta) -> int:
+    return int(span.total_seconds() * 1000)

@@ -1,0 +1,93 @@
+"""Readers that a table cannot know from marks: registered by name in its properties, each with a limit.
+
+A limit is how long a change stays readable for the reader. Delta 4.4 refuses whoever is further behind than
+`delta.deletedFileRetentionDuration`, although the files are there (ADR 48), so that property is at least the longest
+limit. What the table promised before is in the property `TIME_TRAVEL`: files that all readers have passed go after that
+time.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from lakehouse.delta.log import (
+    FILE_RETENTION,
+    LOG_RETENTION,
+    Head,
+    as_interval,
+    feed_retention,
+    files_kept,
+    interval,
+    limit_from,
+    log_kept,
+)
+from lakehouse.errors import UpkeepError
+
+READER, TIME_TRAVEL = "lakehouse.readers.", "lakehouse.timeTravel"
+_NAME = re.compile(r"[A-Za-z0-9_./ -]{1,120}")
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChange:
+    """The properties that one metadata commit sets and removes."""
+
+    to_set: Mapping[str, str]
+    to_remove: tuple[str, ...] = ()
+
+
+def registered_limits(properties: Mapping[str, str]) -> dict[str, timedelta]:
+    """The limit of each registered reader, by name. A value that is no limit does not count."""
+    values = {name.removeprefix(READER): value for name, value in properties.items() if name.startswith(READER)}
+    return {name: limit for name, value in sorted(values.items()) if (limit := limit_from(value)) is not None}
+
+
+def limit_of(head: Head, reader: str) -> timedelta:
+    """How long a reader may be behind: as it is registered, and never longer than Delta can answer."""
+    longest = feed_retention(head)
+    return min(registered_limits(head.properties).get(reader, longest), longest)
+
+
+def time_travel(head: Head) -> timedelta:
+    """For how long the table promises every version to everybody, whoever reads it."""
+    promised = interval(head.properties.get(TIME_TRAVEL, ""))
+    return files_kept(head) if promised is None else min(promised, files_kept(head))
+
+
+def register(head: Head, table: str, reader: str, limit: timedelta) -> PropertyChange:
+    """What registers a reader: its limit, and what the table has to keep longer for it.
+
+    Raises:
+        UpkeepError (READER_NAME): The name cannot be that of a property, or a reader has it already.
+    """
+    if not _NAME.fullmatch(reader) or reader != reader.strip():
+        raise UpkeepError.reader_name(table, reader, "a name has letters, digits, and any of _ . / - and spaces within")
+    if READER + reader in head.properties:
+        limit_before = head.properties[READER + reader]
+        raise UpkeepError.reader_name(
+            table, reader, f"it is registered already, with the limit '{limit_before}'. Release it first: --release"
+        )
+    changes = {READER + reader: as_interval(limit)}
+    if limit > files_kept(head):
+        changes |= {FILE_RETENTION: as_interval(limit), TIME_TRAVEL: as_interval(time_travel(head))}
+    if limit > log_kept(head):
+        changes[LOG_RETENTION] = as_interval(limit)
+    return PropertyChange(changes)
+
+
+def release(head: Head, table: str, reader: str) -> PropertyChange:
+    """What releases a reader: its limit goes, and files are kept as long as others need them. The log stays as it is.
+
+    Raises:
+        UpkeepError (READER_NAME): No reader has that name.
+    """
+    if READER + reader not in head.properties:
+        names = ", ".join(registered_limits(head.properties)) or "none"
+        raise UpkeepError.reader_name(table, reader, f"no reader has that name. Registered are: {names}")
+    if TIME_TRAVEL not in head.properties:
+        return PropertyChange({}, (READER + reader,))
+    promised = time_travel(head)
+    others = [limit for name, limit in registered_limits(head.properties).items() if name != reader]
+    retention = max([promised, *others])
+    finished = (TIME_TRAVEL,) if retention == promised else ()
+    return PropertyChange({FILE_RETENTION: as_interval(retention)}, (READER + reader, *finished))

@@ -1,0 +1,78 @@
+"""`lakehouse upkeep --dry-run`: what is due, by logs alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.cli.main import main
+from tests.support.marked_tables import append, run
+
+SHOP = """
+import dagster as dg
+from lakehouse import Append, Changes, DeltaIOManager, Table
+from lakehouse.dagster.resources import LocalSpark
+
+@dg.asset(metadata=Table())
+def copies(orders: Changes) -> Append:
+    return Append(orders.appended())
+
+defs = dg.Definitions(
+    assets=[dg.AssetSpec("orders", metadata=Table(readers={{"bi": "90 days"}})), copies],
+    resources={{"io_manager": DeltaIOManager(spark=LocalSpark(root={root!r}), root={root!r})}},
+)
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> str:
+    root = tmp_path / "lake"
+    append(root, "orders", 1)
+    for _ in range(20):
+        run(root, "copies", "orders")
+    file = tmp_path / "shop.py"
+    file.write_text(SHOP.format(root=str(root)))
+    return str(file)
+
+
+def answer(capsys: pytest.CaptureFixture[str], code: int, *words: str) -> Any:
+    capsys.readouterr()
+    assert main([*words, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+def test_what_is_due_is_said_without_spark(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (copies,) = answer(capsys, 0, "upkeep", "--dry-run", "-f", shop)["tables"]
+    assert (copies["table"], copies["files"], copies["files_after"]) == ("copies", 20, None)
+    assert [due["work"] for due in copies["due"]] == ["compact"]
+    assert main(["upkeep", "copies", "--dry-run", "-f", shop]) == 0
+    text = capsys.readouterr().out
+    assert text == "copies: due: OPTIMIZE: 20 of 20 files are small.\n1 table, of which 1 needed upkeep.\n"
+
+
+def test_a_table_of_another_program_is_left_alone(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(capsys, 1, "upkeep", "orders", "-f", shop)["code"] == "NOT_OURS"
+    assert answer(capsys, 1, "readers", "orders", "-f", shop, "--register", "x", "--limit", "3d")["code"] == "NOT_OURS"
+
+
+def test_a_limit_that_the_source_does_not_keep_is_told(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
+    value = answer(capsys, 1, "readers", "orders", "-f", shop)
+    assert value["limits_beyond_retention"] == ["bi"]
+    assert main(["readers", "orders", "-f", shop]) == 1
+    assert "bi may be behind for 90 d, but orders keeps its changes for 7 d only." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--register", "bi"),
+        ("--register", "bi", "--limit", "soon"),
+        ("--limit", "3d"),
+        ("--release", "x", "--limit", "3d"),
+    ],
+)
+def test_a_reader_needs_a_limit(shop: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["readers", "copies", "-f", shop, *words])
+    assert "--limit" in capsys.readouterr().err

@@ -1,0 +1,88 @@
+"""What the properties of a table say of readers that no mark names."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakehouse.delta.log import FILE_RETENTION, LOG_RETENTION, Head, as_interval, feed_retention, files_kept, limit_from
+from lakehouse.upkeep.registration import TIME_TRAVEL, limit_of, register, registered_limits, release, time_travel
+from tests.support.raises import raises_code
+
+DAY = timedelta(days=1)
+
+
+def head(**properties: str) -> Head:
+    return Head(3, "id", {name.replace("__", "."): value for name, value in properties.items()}, ())
+
+
+def changed(before: Head, name: str, limit: timedelta | None) -> Head:
+    change = release(before, "t", name) if limit is None else register(before, "t", name, limit)
+    properties = {k: v for k, v in before.properties.items() if k not in change.to_remove} | dict(change.to_set)
+    return Head(before.version + 1, before.table_id, properties, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("14d", 14 * DAY),
+        ("36 h", 1.5 * DAY),
+        ("2w", 14 * DAY),
+        ("90 min", timedelta(minutes=90)),
+        ("14 days", 14 * DAY),
+        ("interval 1 week", 7 * DAY),
+        ("0d", None),
+        ("soon", None),
+        ("-3d", None),
+        ("3 months", None),
+        ("", None),
+    ],
+)
+def test_a_limit_is_a_time_above_zero(text: str, limit: timedelta | None) -> None:
+    assert limit_from(text) == limit
+
+
+def test_a_longer_limit_lengthens_what_the_table_keeps_and_not_what_it_promises() -> None:
+    registered = changed(head(), "bi", 60 * DAY)
+    assert feed_retention(registered) == 60 * DAY
+    assert time_travel(registered) == 7 * DAY
+    assert registered_limits(registered.properties) == {"bi": 60 * DAY}
+    assert (limit_of(registered, "bi"), limit_of(registered, "gold/totals")) == (60 * DAY, 60 * DAY)
+
+
+def test_a_shorter_limit_leaves_what_the_table_keeps() -> None:
+    registered = changed(head(), "bi", 3 * DAY)
+    assert registered.properties.keys() == {"lakehouse.readers.bi"}
+    assert (limit_of(registered, "bi"), limit_of(registered, "gold/totals")) == (3 * DAY, 7 * DAY)
+
+
+def test_a_reader_cannot_be_registered_twice_or_under_a_name_that_is_none() -> None:
+    registered = changed(head(), "bi", 14 * DAY)
+    for name in ("bi", "", " x", "a'b", "a\nb"):
+        with raises_code("READER_NAME"):
+            register(registered, "t", name, DAY)
+    with raises_code("READER_NAME", match="Registered are: bi"):
+        release(registered, "t", "streams")
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 90)), max_size=8), st.sampled_from([None, 2, 20]))
+def test_once_all_are_released_files_are_kept_as_before(steps: list[tuple[str, int]], days: int | None) -> None:
+    """While readers are registered, each can be as far behind as its limit, and what was promised before holds."""
+    before = head() if days is None else head(delta__deletedFileRetentionDuration=f"interval {days} days")
+    now, promised = before, files_kept(before)
+    for name, limit in steps:
+        now = changed(now, name, None if name in registered_limits(now.properties) else limit * DAY)
+        limits = registered_limits(now.properties)
+        assert all(limit_of(now, each) == limit for each, limit in limits.items())
+        assert time_travel(now) == promised
+        assert files_kept(now) == max([promised, *limits.values()])
+    for name in registered_limits(now.properties):
+        now = changed(now, name, None)
+    assert files_kept(now) == promised and TIME_TRAVEL not in now.properties
+    assert now.properties.keys() <= {FILE_RETENTION, LOG_RETENTION}
+
+
+@given(st.integers(1, 10**7))
+def test_an_interval_is_read_as_it_was_written(seconds: int) -> None:
+    assert limit_from(as_interval(timedelta(seconds=seconds))) == timedelta(seconds=seconds)

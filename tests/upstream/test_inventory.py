@@ -60,6 +60,7 @@ def _moving(lake: Lake, days: int) -> None:
     lake.insert("t", [(4, 40)])
 
 
+@pytest.mark.slow
 def test_beyond_the_retention_of_files_delta_refuses_a_reader_although_they_are_there(lake: Lake) -> None:
     _moving(lake, days=1)
     aged(lake, "t", 10)
@@ -72,6 +73,7 @@ def test_beyond_the_retention_of_files_delta_refuses_a_reader_although_they_are_
             read()
 
 
+@pytest.mark.slow
 def test_a_reader_ten_days_behind_reads_its_range_after_the_files_before_it_were_deleted(lake: Lake) -> None:
     _moving(lake, days=30)
     aged(lake, "t", 10)
@@ -103,6 +105,7 @@ def test_the_inventory_takes_paths_decoded_and_leaves_what_else_is_in_their_dire
     assert lake.rows("p") == [(2, "100%"), (2, "a b"), (2, "ü=x/y")]
 
 
+@pytest.mark.slow
 def test_vectors_that_were_replaced_are_deleted_and_the_live_vector_stays(lake: Lake) -> None:
     lake.create("v", [(i, i) for i in range(4)], "id int, v int", **{"delta.enableDeletionVectors": "true"})
     for i in range(3):

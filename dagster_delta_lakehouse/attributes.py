@@ -74,6 +74,9 @@ class TableAttributes(dg.Resolvable, dg.Model):
     policy: PolicyAttributes | None = None
     expect: list[ExpectAttributes] | None = None
     trust_key: bool | None = None
+    readers: dict[str, str] | None = Field(
+        default=None, description="Who else reads a table that another program writes: how long each may be behind."
+    )
 
     @property
     def value(self) -> "Table":

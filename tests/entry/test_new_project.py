@@ -32,6 +32,7 @@ class Project:
     def __init__(self, shop: Shop, programs: Path, directory: Path) -> None:
         self.bin, self.directory = shop.bin, directory / "shop"
         self.environment = {
+            "PWD": str(self.directory),  # as a shell says it, and as .env takes it for DAGSTER_HOME
             "PATH": os.pathsep.join([str(shop.bin), str(programs)]),
             "VIRTUAL_ENV": str(shop.bin.parent),
             REPOSITORY: (directory / "maven").as_uri(),

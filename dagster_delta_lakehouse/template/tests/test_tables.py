@@ -1,5 +1,7 @@
 """A table of this project is what its query gives, whatever becomes of the table that it reads."""
 
+from collections import Counter
+
 import dagster as dg
 import pytest
 from project_name.definitions import defs
@@ -39,4 +41,5 @@ def test_orders_by_customer_equals_a_recompute_after_each_edit(spark, tmp_path):
         checks = {check.check_name: check.passed for check in result.get_asset_check_evaluations()}
         assert checks["equals_full_recompute"]
     rows = spark.spark_session.read.format("delta").load(f"{tmp_path}/gold/orders_by_customer_id").collect()
-    assert {row.customer_id: row.orders for row in rows} == {"bob": 3, "cid": 1, "dee": 1, "eve": 1}
+    orders = spark.spark_session.read.format("delta").load(f"{tmp_path}/orders").collect()
+    assert {row.customer_id: row.orders for row in rows} == Counter(order.customer_id for order in orders)

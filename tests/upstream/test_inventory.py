@@ -90,6 +90,7 @@ def test_a_reader_ten_days_behind_reads_its_range_after_the_files_before_it_were
     ]
 
 
+@pytest.mark.slow
 def test_the_inventory_takes_paths_decoded_and_leaves_what_else_is_in_their_directories(lake: Lake) -> None:
     lake.sql("CREATE TABLE {p} (id int, d string) USING delta PARTITIONED BY (d)", p=lake.ref("p").identifier)
     for rows in ("(1, 'a b'), (1, '100%'), (1, 'ü=x/y')", "(2, 'a b'), (2, '100%'), (2, 'ü=x/y')"):

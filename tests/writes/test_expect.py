@@ -110,6 +110,7 @@ def test_other_writes_leave_rows_out_as_well(source: Lake, asset: object) -> Non
     assert source.rows(asset.__name__) == [(1, "a", 5), (4, "c", 9), (6, "d", 1)]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("view", "due"), [slow(largest, [("a", 6), ("c", 9)]), (summed, [("a", 2, 12), ("c", 1, 9)])])
 def test_a_view_leaves_groups_out_and_takes_them_up_again(source: Lake, view: object, due: list[object]) -> None:
     """A view that is kept by sums as well: nothing could be added to the sums of a group that is not there."""
@@ -121,6 +122,7 @@ def test_a_view_leaves_groups_out_and_takes_them_up_again(source: Lake, view: ob
     assert source.rows(view.__name__) == due  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asset", "key"), [(sums, "g"), slow(summed, "g"), slow(past, "id")])
 def test_sums_and_histories_are_judged_by_the_rows_that_they_write(source: Lake, asset: object, key: str) -> None:
     table = Table(key=key, expect=[Expect("v < 100", "fail"), Expect("v > 0")])

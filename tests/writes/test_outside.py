@@ -60,6 +60,7 @@ def test_changes_of_another_partition_alone_are_nothing_unusual(house: House) ->
     assert said["left_out"] == 1 and "outside" not in said
 
 
+@pytest.mark.slow
 def test_rows_of_no_partition_of_the_run_are_counted_and_shown(house: House) -> None:
     house.assets = [orders, by_day]
 

@@ -87,9 +87,13 @@ def judge_statement(run: Run, statement: Statement | Skip) -> Statement | Skip:
     match statement:
         case MergeRows(difference=difference):
             rows = difference.where(f"{OPERATION} <> '{DELETE}'")
-        case Create(rows=rows) | Insert(rows=rows) | ReplaceRows(rows=rows) | ReplaceMatched(rows=rows):
-            pass
-        case Replace(rows=rows):
+        case (
+            Create(rows=rows)
+            | Insert(rows=rows)
+            | Replace(rows=rows)
+            | ReplaceRows(rows=rows)
+            | ReplaceMatched(rows=rows)
+        ):
             pass
         case DeleteMatched() | MarkOnly() | Skip():
             return statement

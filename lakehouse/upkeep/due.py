@@ -66,7 +66,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """UpkeepWork that is due, and why, as a clause."""
+    """Work that is due, and why, as a clause."""
 
     work: UpkeepWork
     why: str

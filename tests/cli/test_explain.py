@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from resources.environments import PROJECT
 
 
@@ -28,6 +30,7 @@ def test_a_run_that_would_be_refused_ends_with_one_and_one_document(tmp_path: Pa
     assert "there is no Delta table at" in document["why"]
 
 
+@pytest.mark.slow
 def test_an_asset_that_is_not_there_is_named_beside_those_that_are(tmp_path: Path) -> None:
     code, out, err = explained(tmp_path, "silver/zzzzzz")
     assert (code, out) == (2, "")

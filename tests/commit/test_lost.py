@@ -32,6 +32,7 @@ def test_a_write_gives_up_after_its_attempts_and_nothing_is_written(moved_lake: 
     assert moved_lake.rows("copy")[:3] == COPIED
 
 
+@pytest.mark.slow
 def test_a_write_gives_up_after_its_deadline_and_nothing_is_written(moved_lake: Lake) -> None:
     """All of its attempts count together: after 150 seconds there is time for another, after 300 there is none."""
     time = [1000.0]

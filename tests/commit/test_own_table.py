@@ -97,6 +97,7 @@ def test_a_run_whose_table_is_another_by_now_starts_anew(lake: Lake, *, again: b
     assert lake.rows("copy") == lake.rows("src")
 
 
+@pytest.mark.slow
 def test_two_partitions_that_create_the_table_where_a_dead_writer_left_files(lake: Lake) -> None:
     if not hasattr(lake.spark, "sparkContext"):
         pytest.skip("the rival is let in by the JVM in this process")
@@ -151,6 +152,7 @@ def test_an_append_that_makes_a_mapped_table_is_there_once_whoever_wrote_to_it_m
     assert lake.rows("followed") == [*ROWS, (9, "z", 9)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retry", [Retry(attempts=1), slow(Retry(attempts=4, wait_initial=0, wait_max=0))])
 def test_a_twin_has_done_our_work_also_where_no_attempt_is_left(moved_lake: Lake, retry: Retry) -> None:
     step, write = ready(moved_lake)

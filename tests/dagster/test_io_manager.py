@@ -103,6 +103,7 @@ def test_a_materialization_tells_of_the_rivals_that_it_lost_to(house: House) -> 
     assert found["seconds_lost"] == rival["seconds"] > 0
 
 
+@pytest.mark.slow
 def test_changed_rows_are_shown_only_where_the_table_asks_for_them(house: House) -> None:
     @dg.asset(metadata=Table(key="id", policy=Policy(show_rows=1)))
     def shown(orders: Changes) -> Merge:
@@ -115,6 +116,7 @@ def test_changed_rows_are_shown_only_where_the_table_asks_for_them(house: House)
     assert row.keys() == {"id", "day", "v", "_change_type"} and row["_change_type"] == "insert"
 
 
+@pytest.mark.slow
 def test_a_materialization_tells_how_many_versions_a_limit_left_to_the_next(house: House) -> None:
     one = {"orders": dg.AssetIn(metadata=Read(max_versions=1))}
     house.assets = [orders, dg.asset(name="slowly", ins=one, metadata=Table(key="id"))(carried)]
@@ -189,6 +191,7 @@ def test_a_long_step_says_in_the_log_of_its_run_how_far_it_is(lake: Lake, instan
     assert all(re.search(sentence, said) for said in told)
 
 
+@pytest.mark.slow
 def test_a_plain_dataframe_is_an_overwrite(house: House) -> None:
     house.run("everything")
     house.lake.sql("DELETE FROM {orders} WHERE id = 1")
@@ -210,6 +213,7 @@ def test_a_missing_source_says_which_and_where(lake: Lake, instance: dg.DagsterI
     assert "'copies' reads 'orders', but there is no Delta table at" in failure(result)
 
 
+@pytest.mark.slow
 def test_a_partition_is_loaded_alone_outside_a_run_too(house: House) -> None:
     house.run("by_day", partition_key="2013-01-01")
     house.run("by_day", partition_key="2013-01-02")

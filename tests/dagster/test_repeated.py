@@ -51,6 +51,7 @@ def test_an_asset_that_writes_no_table_is_told_of_our_errors_as_the_others_are(
     assert not [event for event in result.all_events if event.event_type_value == "STEP_RESTARTED"]
 
 
+@pytest.mark.slow
 def test_a_column_that_the_table_lacks_is_filled_by_another_try_that_compares_everything(
     lake: Lake, instance: dg.DagsterInstance
 ) -> None:
@@ -206,6 +207,7 @@ def test_a_step_whose_inputs_are_always_stale_is_not_run_for_ever(house: House, 
     assert str(error) in failure(result)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [True, False], ids=["a first read", "a later one"])
 def test_a_source_that_is_not_whole_any_more_ends_the_run(
     lake: Lake, instance: dg.DagsterInstance, *, first: bool

@@ -36,6 +36,7 @@ def with_assets(house: House, *assets: dg.AssetsDefinition) -> House:
     return House(house.lake, list(complete.assets or []), house.instance)
 
 
+@pytest.mark.slow
 def test_a_materialization_shows_the_lineage_of_columns_and_how_changes_are_followed(house: House) -> None:
     house = with_assets(house, sold)
     house.run("gold/sold")

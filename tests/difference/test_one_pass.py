@@ -99,6 +99,7 @@ def test_deletes_that_cannot_be_said_are_merged(lake: Lake) -> None:
     assert isinstance(statement_of(followed(lake)), MergeRows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [pytest.param(None, id="NULL"), slow(-1, id="no NULL")])
 def test_deletes_alone_are_one_delete_of_their_keys(lake: Lake, key: int | None) -> None:
     filled(lake)

@@ -179,6 +179,7 @@ def test_the_history_of_the_delays_holds_what_each_version_said_at_its_time(
     assert len(published) == 2
 
 
+@pytest.mark.slow
 def test_the_fleet_is_its_newest_extract(spark: SparkSession, tmp_path: Path, instance: dg.DagsterInstance) -> None:
     """A plane that has not departed for a week leaves."""
     airports = Airports(spark, tmp_path, instance)
@@ -261,6 +262,7 @@ def test_the_last_report_counts_whatever_the_order_of_arrival(spark: SparkSessio
         assert row["hour"] == at(10).timestamp()
 
 
+@pytest.mark.slow
 def test_of_two_equally_busy_hours_the_earlier_is_the_busiest(
     spark: SparkSession, tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:

@@ -76,6 +76,7 @@ def totals(orders: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted((customer, len(all_), max(all_)) for customer, all_ in amounts.items())
 
 
+@pytest.mark.slow
 def test_the_readmes_asset_follows_the_changes_of_its_source(lake: Lake):
     asset, source = code("README.md")["customer_totals"], dg.AssetSpec("orders")
     orders = [(1, "ann", 5), (2, "ann", 90), (3, "bea", 7), (4, "cat", 1)]

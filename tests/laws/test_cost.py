@@ -156,6 +156,7 @@ def joined(source: Changes, target: Changes) -> View:
     )
 
 
+@pytest.mark.slow
 def test_a_views_step_of_one_row_reads_the_files_of_its_keys_by_literals(meter: Meter, pair: Pair) -> None:
     lake, table = Lake(meter.spark, pair.root), Table(key="id")
     lake.materialize(joined, table)

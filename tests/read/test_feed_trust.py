@@ -140,6 +140,7 @@ def test_nor_is_one_that_ends_far_before_it(lake: Lake) -> None:
     assert lake.rows("counted") == held(lake) == [("a", 1, 10), ("b", 3, 60)]
 
 
+@pytest.mark.slow
 def test_an_append_does_not_take_rows_of_another_layout(lake: Lake) -> None:
     def archive(src: Changes) -> Append:
         return Append(src.log())
@@ -153,6 +154,7 @@ def test_an_append_does_not_take_rows_of_another_layout(lake: Lake) -> None:
     assert [row[:2] for row in lake.rows("archive")] == [(1, "a")]
 
 
+@pytest.mark.slow
 def test_a_source_that_is_laid_out_anew_while_it_is_read_is_compared(lake: Lake) -> None:
     lake.create("src", [(1, "a", 10)], SRC)
     lake.materialize(counted, Table(key="g"))

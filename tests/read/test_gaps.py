@@ -281,6 +281,7 @@ def test_marks_lost_to_log_cleanup_leave_the_epoch_to_go_on_from(lake: Lake) -> 
     assert mark is not None and (mark.generation, mark.epoch) == (FIRST_GENERATION, 2)
 
 
+@pytest.mark.slow
 def test_an_append_goes_on_from_a_source_that_has_another_name_now(lake: Lake) -> None:
     def log(moved: Changes) -> Append:
         return Append(moved.log())

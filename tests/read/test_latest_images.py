@@ -112,6 +112,7 @@ def test_the_newest_image_of_a_unique_key_is_its_row(
     assert tells(*read(lake, "src", "id", after=0), lookups, held(lake, "src", *keys))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "key", "keys"),
     [
@@ -210,6 +211,7 @@ def test_a_run_of_one_partition_knows_nothing_of_the_others(lake: Lake, lookups:
     assert not tells(*read(lake, "copy", "id", after=0), lookups, [(1, "b", 10)])
 
 
+@pytest.mark.slow
 def test_appended_rows_may_repeat_a_key_whatever_their_table_declares(lake: Lake, lookups: list[DataFrame]) -> None:
     lake.create("src", ROWS, SRC)
     lake.keys["log"] = ("id",)

@@ -47,6 +47,7 @@ def test_under_each_word_the_table_is_what_a_recompute_gives(lake: Lake, model: 
                 assert lake.rows(repr(case)) == expected
 
 
+@pytest.mark.slow
 def test_each_word_reads_what_it_says(lake: Lake, model: Model) -> None:
     for word in ("auto", "incremental", "strict", "full"):
         lake.materialize(copy, Table(key="id", policy=Policy(refresh=word)), name=word)  # pyright: ignore[reportArgumentType]

@@ -310,6 +310,7 @@ def test_an_overwrite_of_the_whole_input_may_count_touched_keys(lake: Lake):
     assert len(lake.rows("newest")) == 6
 
 
+@pytest.mark.slow
 def test_an_overwrite_may_add_changes_to_the_rows_of_its_own_table(lake: Lake):
     def summed_up(src: Changes, summed_up: DataFrame) -> Overwrite:
         return Overwrite(summed_up.union(src.appended()))

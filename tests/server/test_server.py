@@ -190,6 +190,7 @@ def test_a_jvm_that_does_not_come_to_listen_is_given_up(tmp_path: Path):
         silent.wait()
 
 
+@pytest.mark.slow
 def test_other_settings_replace_it_unless_it_is_in_use(server: Server, tmp_path: Path):
     state, used = find_or_start(server, yes)
     other = Server(server.root, {**server.settings, "spark.sql.shuffle.partitions": "7"}, server.idle)
@@ -211,6 +212,7 @@ def test_the_same_server_is_the_same_whichever_program_of_the_environment_asks(
     assert Server(tmp_path, {"a": "1"}, 900.0).fingerprint == asked
 
 
+@pytest.mark.slow
 def test_it_ends_when_idle_and_never_in_use(server: Server, tmp_path: Path):
     brief = Server(server.root, server.settings, idle=1)
     state, used = find_or_start(brief, yes)

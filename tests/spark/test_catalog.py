@@ -147,6 +147,7 @@ def test_a_view_is_refused_for_it_has_no_versions(lake: Named) -> None:
     lake.sql("DROP VIEW {kept}")
 
 
+@pytest.mark.slow
 def test_a_directory_left_by_a_writer_that_died_does_not_keep_a_named_table_from_being_created(lake: Named) -> None:
     debris = lake.directory("kept")
     debris.mkdir()

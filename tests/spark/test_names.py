@@ -30,6 +30,7 @@ def test_a_renamed_column_with_a_dot_in_its_name_keeps_its_values_in_the_feed(la
     assert {row[0] for row in changes.touched(new).keys.collect()} == {"a"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "table",
     [

@@ -64,6 +64,7 @@ def test_a_dollar_and_braces_in_a_nested_name_are_part_of_the_name(lake: Lake) -
     assert [tuple(row["s"]) for row in lake.frame("log").collect()] == [(7,)]
 
 
+@pytest.mark.slow
 def test_an_instant_stays_one_where_the_session_takes_timestamp_for_local_time(lake: Lake) -> None:
     (lake.root / "src").mkdir()
     lake.sql(f"CREATE OR REPLACE TABLE {{src}} (id int, at timestamp_ltz) USING delta TBLPROPERTIES ({FEED})")

@@ -4,6 +4,8 @@ import time
 from datetime import timedelta
 from urllib.parse import unquote
 
+import pytest
+
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.upkeep.carry_out import carry_out, change_properties
@@ -37,6 +39,7 @@ def present(lake: Lake) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_a_slow_reader_reads_its_range_and_one_beyond_its_limit_recovers(lake: Lake) -> None:
     lake.create("src", [(1, "a", 10), (2, "b", 20), (3, "c", 30)], SRC, **{"delta.enableDeletionVectors": "true"})
     lake.materialize(copy, KEYED)

@@ -59,6 +59,7 @@ def test_a_longer_retain_than_the_property_protects_nobody(lake: Lake) -> None:
     assert _files(lake, "t") == 0
 
 
+@pytest.mark.slow
 def test_the_property_alone_decides_what_is_kept(lake: Lake) -> None:
     _with_a_dead_file(lake, **{RETENTION: "interval 30 days"})
     _dead_for_3_days(lake)

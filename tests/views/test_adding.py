@@ -58,6 +58,7 @@ def test_what_cannot_be_added_to_is_said(text: str, why: str) -> None:
     assert isinstance(said, str) and why in said
 
 
+@pytest.mark.slow
 def test_the_sums_of_nested_queries_are_those_of_the_text() -> None:
     """Columns that are computed below are put in where they are named, and conditions of all levels hold together."""
     tables = Tables(queries.TABLES)

@@ -86,6 +86,7 @@ def test_columns_that_cannot_be_told_apart_are_not_netted(lake: Lake) -> None:
     assert len(moved(read, "id", "m")) == 4
 
 
+@pytest.mark.slow
 def test_structs_and_arrays_are_netted_by_their_parts(lake: Lake) -> None:
     lake.spark.sql(
         f"CREATE TABLE {lake.ref('src').identifier} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') "
@@ -98,6 +99,7 @@ def test_structs_and_arrays_are_netted_by_their_parts(lake: Lake) -> None:
     assert len(moved(changes_of(lake), "id", "s")) == 2
 
 
+@pytest.mark.slow
 def test_steps_follow_each_other_and_braces_of_a_text_are_its_own(read: SourceRead, lake: Lake) -> None:
     execution = Execution(lake.spark, {"src": read, "same": read.source}, {"least": 3})
     gone, came = (SourceRows("src", image, ("id", "k", "v")) for image in (Image.GONE, Image.CAME))

@@ -84,6 +84,7 @@ def test_a_column_that_has_taken_anothers_name_is_read_from_all_rows(lake: Lake,
     assert lake.rows("narrow") == sorted(tuple(row) for row in lake.frame("src").select("id", "v").collect())
 
 
+@pytest.mark.slow
 def test_a_name_is_also_taken_where_the_commit_does_not_say_which_columns_it_changed(lake: Lake) -> None:
     """As other writers do, which record the operation without its parameters."""
 

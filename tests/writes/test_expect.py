@@ -138,6 +138,7 @@ def test_sums_and_histories_are_judged_by_the_rows_that_they_write(source: Lake,
     assert source.rows(asset.__name__) == before  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_changed_condition_is_a_reason_to_compare_and_a_changed_name_is_none(source: Lake) -> None:
     def with_condition(condition: str, name: str | None = None, on_failure: OnFailure = "drop") -> None:
         source.told.clear()
@@ -219,6 +220,7 @@ def test_two_rows_of_a_key_are_one_if_the_other_is_left_out(source: Lake) -> Non
     assert source.rows("copies") == [(1, "a", 5), (4, "c", 9)]
 
 
+@pytest.mark.slow
 def test_of_many_broken_rows_twenty_keys_are_told(source: Lake) -> None:
     source.sql("INSERT INTO {src} SELECT CAST(id + 10 AS int), 'x', -1 FROM range(30)")
     source.materialize(copies, positive())

@@ -123,6 +123,7 @@ def test_a_gap_ends_and_begins_by_comparison_and_says_after_which_moment(lake: L
     assert sorted(map(tuple, ends), key=repr) == [(None, None), (first, None)]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_computed_anew_is_refused_with_a_way_on(lake: Lake) -> None:
     lake.create("src", [(1, "a", 1)], SRC)
     lake.materialize(tracked, KEYED)

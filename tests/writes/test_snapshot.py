@@ -123,6 +123,7 @@ def test_an_older_extract_is_refused_or_ignored_and_the_newest_version_stays(lak
     assert lake.version("kept") == 0 and len(lake.rows("kept")) == 3
 
 
+@pytest.mark.slow
 def test_a_version_is_carried_on_before_clean_up_can_reach_its_commit(lake: Lake) -> None:
     taken(lake, Delivery(1, ONE))
     later = {"now": lake.commits("kept")[-1].timestamp + 8 * DAY}
@@ -151,6 +152,7 @@ def test_a_lost_version_is_refused_until_a_tag_takes_the_extract(lake: Lake) -> 
     assert isinstance(lake.materialize(kept, KEYED), Unchanged)
 
 
+@pytest.mark.slow
 def test_a_table_of_another_program_is_taken_over_by_the_tag_alone(lake: Lake) -> None:
     lake.create("kept", [(9, "x", 1, "p")], "id BIGINT, g STRING, a INT, b STRING")
     with raises_code("FOREIGN_TABLE", match="tag lakehouse/allow/kept=version, which replaces its rows"):

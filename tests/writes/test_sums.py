@@ -50,6 +50,7 @@ def test_changes_are_added_to_the_sums_and_no_other_group_is_read(
     assert not recomputes
 
 
+@pytest.mark.slow
 def test_several_versions_of_a_row_are_one_change(rows: Lake, recomputes: list[str]) -> None:
     for change in ("SET v = 5 WHERE id = 1", "SET g = 'b' WHERE id = 1", "SET g = 'a', v = 10 WHERE id = 1"):
         rows.sql(f"UPDATE {{src}} {change}")

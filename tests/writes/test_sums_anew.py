@@ -280,6 +280,7 @@ def test_a_table_that_was_touched_in_vain_is_compared_once(rows: Lake, recompute
     assert len(recomputes) == 1
 
 
+@pytest.mark.slow
 def test_sums_that_were_added_to_are_told_as_a_commit_and_next_as_unchanged(rows: Lake) -> None:
     rows.sql("UPDATE {src} SET v = v + 1 WHERE g = 'a'")
     outcome: Outcome = rows.materialize(sums, BY_G)

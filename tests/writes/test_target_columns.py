@@ -50,6 +50,7 @@ def test_a_key_that_the_table_pads_is_the_sources_own_or_refused(lake: Lake, sou
         lake.sql("UPDATE {src} SET v = v + 1")
 
 
+@pytest.mark.slow
 def test_instants_are_no_partitions_where_clocks_are_set_back(lake: Lake) -> None:
     lake.create("src", [(1, dt.datetime(2024, 11, 3, 6, 30, tzinfo=dt.UTC))], "id int, at timestamp")
 
@@ -88,6 +89,7 @@ def test_a_column_that_delta_fills_is_named_as_such_where_the_result_lacks_it(
         lake.materialize(copy, Table(key="id"))
 
 
+@pytest.mark.slow
 def test_the_values_of_a_generated_column_are_those_of_the_result(lake: Lake) -> None:
     def doubled(src: Changes) -> Merge:
         touched = src.touched("id")

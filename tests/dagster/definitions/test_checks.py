@@ -21,6 +21,7 @@ from tests.support.tables import ASSETS, DAY_1, EVENTS, copies, orders, slow
 pytestmark = pytest.mark.served
 
 
+@pytest.mark.slow
 def test_a_check_reads_through_the_io_manager_of_its_asset(house: House) -> None:
     @dg.asset(metadata=Table(key="id"), io_manager_key="delta")
     def elsewhere(orders: Changes) -> Merge:
@@ -139,6 +140,7 @@ def test_a_run_that_materializes_leaves_the_expensive_checks_to_a_run_of_their_o
     )
 
 
+@pytest.mark.slow
 def test_each_check_is_made_of_one_word(house: House) -> None:
     found = list(checks(ASSETS, "recompute", "up_to_date", "schema", "keys"))
     assert {str(key.asset_key.to_user_string()): 0 for check in found for key in check.check_keys}.keys() == {

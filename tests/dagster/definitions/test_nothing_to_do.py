@@ -174,6 +174,7 @@ def test_a_step_with_something_to_do_calls_its_function(house: Resting, change: 
     assert house.lake.rows("copies") == house.lake.rows("orders")
 
 
+@pytest.mark.slow
 def test_a_full_refresh_calls_the_function(house: Resting) -> None:
     house.run("copies")
     assert house.step("copies", tags={"lakehouse/full_refresh": "true"})[:2] == (["copies"], True)
@@ -189,6 +190,7 @@ def test_a_snapshot_input_that_moved_is_something_to_do_for_a_whole_table_only(h
     assert (3, DAY_2, 30, "c") in house.lake.rows("whole")
 
 
+@pytest.mark.slow
 def test_an_append_adds_nothing_and_then_what_came(house: Resting) -> None:
     house.run("log")
     assert house.step("log") == ([], False, QUIET)

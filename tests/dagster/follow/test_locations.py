@@ -40,6 +40,7 @@ def test_options_that_cannot_be_meant_for_the_root_are_refused_when_the_location
         validate(dg.Definitions(assets=[copies, orders], resources={"io_manager": manager}))
 
 
+@pytest.mark.slow
 def test_a_table_at_an_address_of_its_own_is_read_and_written_there(house: House):
     elsewhere = house.root.parent / "elsewhere"
     table = Table(key="id", path=str(elsewhere / "orders"))

@@ -166,6 +166,7 @@ def test_what_a_table_leaves_out_is_asked_for_once(house: House) -> None:
     assert [row[0] for row in house.lake.rows("kept")] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_source_that_has_another_name_now_is_asked_for_once(house: House) -> None:
     @dg.asset(name="log")
     def before(orders: Changes) -> Append:

@@ -215,6 +215,7 @@ def test_a_run_of_a_sensor_of_the_same_name_in_another_code_location_is_not_wait
     assert request.asset_selection == [dg.AssetKey("copies")]
 
 
+@pytest.mark.slow
 def test_a_new_data_version_of_a_foreign_table_is_observed_once(house: House) -> None:
     sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
     first = ticked(sensor, house.instance)

@@ -36,8 +36,8 @@ def backlogs_by_partition(
 
     Returns:
         For each partition: its backlog, and, if the whole source must be read, the newest commit that changed its rows,
-        or None if that commit is unknown. Such a commit justifies one more run. No commit justifies another run that
-        refuses the gap.
+        or None if that commit is unknown. Such a commit justifies one more run. If the run would refuse the gap, there
+        is no such commit.
     """
     walked, by_cursor = _Walked(log), dict[int, Backlog]()
     for cursor in cursors.values():  # many partitions may have one

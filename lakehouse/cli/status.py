@@ -2,7 +2,7 @@
 
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from lakehouse.cli.keeping.table_readers import holding
 from lakehouse.cli.loading import definitions, target
 from lakehouse.cli.pages.readers_page import Holder
 from lakehouse.cli.table_status import TableState, TableStatus, table_statuses
-from lakehouse.cli.tables import declared_logs, logs_of
+from lakehouse.cli.tables import declared_logs, logs_of, out_of_reach
 from lakehouse.cursor.code import Code
 from lakehouse.errors import LakehouseError
 
@@ -52,8 +52,7 @@ def _run_status(given: Namespace) -> Answer:
         words, defs = target(given).words, definitions(given)
 
         def look() -> Answer:
-            statuses, compared, first, holders = _of_definitions(defs)
-            return _answer(statuses, compared, words, first, holders)
+            return _of_definitions(defs, words)
 
     return look() if given.watch is None else _watch(look, given.watch)
 
@@ -64,6 +63,7 @@ def _answer(
     words: Sequence[str] | None = None,
     first: Sequence[str] = (),
     holders: Sequence[Holder] = (),
+    left_out: Mapping[str, str] | None = None,
 ) -> Answer:
     """What the command says of the tables.
 
@@ -73,17 +73,19 @@ def _answer(
         words: The words of the command line that name the definitions; None if only a root is named.
         first: The tables that do not exist yet, and that a run makes without the name of a partition.
         holders: The readers that hold something back.
+        left_out: Why the logs of the other tables cannot be read without Spark.
     """
     from lakehouse.cli.pages.status_page import StatusPage
 
     unknown = None if words is None else compared.unknown
-    page = StatusPage(statuses, compared.by_table, unknown, time.time(), words, first, holders)
+    page = StatusPage(statuses, compared.by_table, unknown, time.time(), words, first, holders, left_out or {})
     is_wrong = any(status.state in _WRONG for status in statuses)
     differs = any(comparison.equal is False for comparison in compared.by_table.values())
     value = {
         "tables": [_value(status, compared) for status in statuses],
         "comparisons_unknown": compared.unknown,
         "held_back": [asdict(holder) for holder in holders],
+        "left_out": left_out or {},
     }
     return Answer(value, page.view(), code=int(is_wrong or differs))
 
@@ -116,8 +118,8 @@ def _watch(look: Callable[[], Answer], seconds: float) -> Answer:
         return answer
 
 
-def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparisons, list[str], list[Holder]]:
-    """Where the tables stand, when they were last compared, which a run makes first, and who holds something back."""
+def _of_definitions(defs: "dg.Definitions", words: Sequence[str]) -> Answer:
+    """Where the tables of definitions stand, when each was compared, and which of them a run makes first."""
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
     code_location, managers = code_location_of(defs), managers_of(defs.resources)
@@ -133,7 +135,8 @@ def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparis
         by_name.get(name) or TableStatus(name, None, None) for name in logs if name in by_name or name in assets
     ]
     first = [name for name in logs if name not in by_name and name in assets and assets[name].partitions_def is None]
-    return statuses, comparisons(code_location), first, holding(logs, statuses)
+    holders, left_out = holding(logs, statuses), out_of_reach(code_location)
+    return _answer(statuses, comparisons(code_location), words, first, holders, left_out)
 
 
 def _code_to_compare(table: "AssetTable", manager: "DeltaIOManager") -> Code | None:

@@ -16,10 +16,10 @@ from lakehouse.cli.pages.screen import ago, count, render, show, span
 from lakehouse.cli.pages.status_page import StatusPage
 from lakehouse.cli.pages.table_pages import Change, changes_page
 from lakehouse.cli.runs.run_result import AssetEnd, AssetResult, RunResult
-from lakehouse.cli.table_status import SourcePosition, TableStatus
 from lakehouse.delta.commit_info import NO_ROWS, Rows
 from lakehouse.difference.between_versions import RowDiff, VersionDiff
 from lakehouse.read.forecast import Forecast, InputForecast, Reading, RunEffect, WriteForecast
+from lakehouse.status.table_status import SourcePosition, TableStatus
 
 NOW = 1_700_000_000.0
 MINUTE = 60_000

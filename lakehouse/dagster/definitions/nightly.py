@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import dagster as dg
-from dagster import DagsterRunStatus
 
 from lakehouse.cursor.definition import digest
 from lakehouse.dagster.contexts import to_log
@@ -28,7 +27,7 @@ from lakehouse.dagster.definitions.checks import (
 )
 from lakehouse.dagster.definitions.findings import Finding, lasting
 from lakehouse.dagster.definitions.past_checks import last_made
-from lakehouse.dagster.failures import SILENT, silence
+from lakehouse.dagster.failures import SILENT, UNDER_WAY, silence
 from lakehouse.dagster.run_tags import NIGHT, NIGHTS_OF
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import DefinitionError
@@ -37,13 +36,6 @@ from lakehouse.spark.listeners import listening
 
 NIGHTLY = "nightly_checks"
 """The name of the job and of the schedule. Dagster wants another name for the op of a job."""
-_UNDER_WAY = [
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-    DagsterRunStatus.CANCELING,
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +166,7 @@ def _began(context: dg.OpExecutionContext) -> float:
 
 def _under_way(instance: dg.DagsterInstance, of: Mapping[str, str]) -> dg.DagsterRun | None:
     """A run of an earlier night that is not over; in another code location the job has the same name and other tags."""
-    for record in instance.get_run_records(dg.RunsFilter(job_name=NIGHTLY, tags=dict(of), statuses=_UNDER_WAY)):
+    for record in instance.get_run_records(dg.RunsFilter(job_name=NIGHTLY, tags=dict(of), statuses=UNDER_WAY)):
         if silence(instance, record, time.time()) <= SILENT:
             return record.dagster_run
     return None

@@ -12,7 +12,7 @@ from lakehouse.cursor.unread import DAY, Backlog, Unbegun
 from lakehouse.cursor.walk import mark_of
 from lakehouse.dagster.follow.followed import reads_on, recent
 from lakehouse.dagster.run_tags import SENSOR
-from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.commit_info import COMPACTING, Commit
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import LakehouseError
 
@@ -94,7 +94,7 @@ def for_cursor(requests: Mapping[dg.AssetKey, Request]) -> dict[str, tuple[str, 
     return {key.to_user_string(): (each.state, each.run_key) for key, each in sorted(requests.items())}
 
 
-_UPKEEP = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END"})
+_UPKEEP = COMPACTING | {"VACUUM START", "VACUUM END"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,13 @@ def choose_statement(
     within_key: bool = True,
     same_columns: bool = True,
 ) -> Statement | Skip:
-    """The statement that writes a difference."""
+    """The statement that writes a difference, the first that is possible of these.
+
+    - An insert, if every row that differs is new.
+    - A replacement by the keys' own literals, if a predicate says exactly which rows the few keys have.
+    - A deletion or a replacement in one pass, if the table has few files to look at.
+    - A `MERGE`: always with `Policy(statement="merge")`, with new columns, or if rows may change their key's partition.
+    """
     if counts == NO_ROWS:
         return rest
     key = run.table.key_columns

@@ -1,4 +1,8 @@
-"""What a table expects of its rows, evaluated in the plan of a write: counted and told before anything is written."""
+"""What a table expects of its rows, evaluated in the plan of a write: counted and told before anything is written.
+
+What is found goes to who listens: the run keeps it (lakehouse/materialization.py), and logs it as evaluations of asset
+checks (lakehouse/dagster/expectation_checks.py), also if it fails.
+"""
 
 from collections.abc import Sequence
 from functools import reduce

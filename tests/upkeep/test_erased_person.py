@@ -111,6 +111,7 @@ def test_the_page_on_erasing_a_person_leaves_no_file_that_names_the_person(lake:
     assert tables_of(logs) == set(TABLES), "only the log does, as the page says"
 
     pass_days(lake, 24)
+    materialize(lake)
     for statement in statements(5):
         for table in TABLES:
             give(lake, re.sub(r"\bcustomers\b", table, statement))

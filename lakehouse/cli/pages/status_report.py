@@ -1,6 +1,6 @@
 """How `lakehouse status --html` looks: one page that needs nothing else, in a browser, on paper and on a telephone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -59,6 +59,7 @@ def status_report(lakehouse: LakehouseStatus, compared: Mapping[str, Comparison]
         lstrip_blocks=True,
     )
     now = lakehouse.now / 1000
+    unreadable = {table.status.name for table in tables if table.status.problem is not None}
     return environment.get_template(_TEMPLATE).render(
         time=f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M} UTC",
         tiles=_tiles(tables),
@@ -67,7 +68,7 @@ def status_report(lakehouse: LakehouseStatus, compared: Mapping[str, Comparison]
             (folder, [_table(table, compared.get(table.status.name), now) for table in group])
             for folder, group in groupby(tables, key=_folder)
         ],
-        readers=[row for table in tables for row in _readers(table, lakehouse.now)],
+        readers=[row for table in tables for row in _readers(table, unreadable, lakehouse.now)],
         due=[(table.status.name, task.work.value, task.why) for table in tables for task in table.due],
         lost=_lost([pair for table in tables for pair in table.lost]),
         costs=_costs(tables, now),
@@ -141,13 +142,14 @@ def _table(table: TableReport, comparison: Comparison | None, now: float) -> dic
         "files": "" if table.size is None else f"{table.size.files:,}",
         "version": "" if status.version is None else f"{status.version}",
         "written": ago(status.written, now),
-        "compared": "" if comparison is None else _comparison(comparison, now),
+        "compared": _comparison(comparison, now),
         "reads": [_reading(reading, now, of_partition=bool(status.partitions)) for reading in status.reads],
     }
 
 
-def _comparison(comparison: Comparison, now: float) -> str:
-    return f"{comparison}, {ago(comparison.at, now)}" if comparison.at is not None else str(comparison)
+def _comparison(comparison: Comparison | None, now: float) -> str:
+    """When a table was last compared with a recompute, and what came of it; nothing if it never was."""
+    return "" if comparison is None or comparison.at is None else f"{comparison}, {ago(comparison.at, now)}"
 
 
 def _reading(reading: SourcePosition, now: float, *, of_partition: bool) -> dict[str, Any]:
@@ -168,9 +170,12 @@ def _reading(reading: SourcePosition, now: float, *, of_partition: bool) -> dict
     return {"source": reading.source, "at": at, "words": words, "class": kind, "width": round(60 * share)}
 
 
-def _readers(table: TableReport, now: int) -> Iterator[dict[str, Any]]:
+def _readers(table: TableReport, unreadable: Collection[str], now: int) -> Iterator[dict[str, Any]]:
+    """The readers of a table; a table that cannot be read may be a reader of any, and is told of once, by itself."""
     for look in table.readers:
         reader = look.reader
+        if reader.name in unreadable:
+            continue
         yield {
             "table": table.status.name,
             "reader": reader.name,

@@ -20,10 +20,11 @@ from lakehouse.errors import ReadError
 if TYPE_CHECKING:
     from lakehouse.cli.pages.table_pages import Change
     from lakehouse.dagster.code_location import CodeLocation
+    from lakehouse.delta.file_log import FileLog
     from lakehouse.spark.table_version import TableRef
 
 
-def logs_of(given: Namespace) -> dict[str, Log]:
+def logs_of(given: Namespace) -> "dict[str, FileLog]":
     """The log of each table by its name: of a directory all tables below it, else those of the definitions.
 
     Raises:
@@ -41,7 +42,7 @@ def logs_of(given: Namespace) -> dict[str, Log]:
     return declared_logs(code_location_of(definitions(given)))
 
 
-def declared_logs(code_location: "CodeLocation") -> dict[str, Log]:
+def declared_logs(code_location: "CodeLocation") -> "dict[str, FileLog]":
     """The log of each table of a code location by its name, without those that only Spark can read."""
     from lakehouse.delta.file_log import FileLog  # it loads deltalake, which a help text does without
 
@@ -53,7 +54,7 @@ def declared_logs(code_location: "CodeLocation") -> dict[str, Log]:
 
 
 def out_of_reach(code_location: "CodeLocation") -> dict[str, str]:
-    """The tables whose logs cannot be read without Spark, each with the reason, as the end of a sentence."""
+    """The tables whose logs cannot be read without Spark, each with the reason, as a clause."""
     reasons = {ref.name: ref.why_only_spark() for ref in found_refs(code_location)}
     return {name: why for name, why in reasons.items() if why is not None}
 
@@ -79,7 +80,7 @@ def found_refs(code_location: "CodeLocation") -> "list[TableRef]":
     return [ref.found_among(addresses) for ref in refs]
 
 
-def log_of(table: str, logs: dict[str, Log]) -> Log:
+def log_of(table: str, logs: "dict[str, FileLog]") -> "FileLog":
     """The log of one table.
 
     Raises:

@@ -37,7 +37,9 @@ def test_a_stream_that_was_away_reads_all_changes_that_it_missed(shop: Lake, opt
 
 
 @LIMITS
-def test_an_overwrite_that_is_split_loses_no_row_and_an_updated_key_leaves_none(shop: Lake, options: dict[str, str]) -> None:
+def test_an_overwrite_that_is_split_loses_no_row_and_an_updated_key_leaves_none(
+    shop: Lake, options: dict[str, str]
+) -> None:
     """Delta gives the files of an overwrite one by one: the new row of a key may come before the old one is deleted."""
     stream(shop, "src", **options)
     for edit in EDITS:

@@ -41,12 +41,7 @@ def logs_of(given: Namespace) -> dict[str, Log]:
 
 def declared_logs(code_location: "CodeLocation") -> dict[str, Log]:
     """The log of each table of a code location by its name, without those that only Spark can read."""
-    from lakehouse.delta.file_log import FileLog  # it loads deltalake, which a help text does without
-
-    refs = filter(None, (table.ref for table in code_location.tables.values()))
-    return {
-        ref.name: FileLog(ref.files, ref.name) for ref in refs if ref.files is not None and ref.why_only_spark() is None
-    }
+    return {**code_location.logs}
 
 
 def log_of(table: str, logs: dict[str, Log]) -> Log:

@@ -2,5 +2,5 @@
 
 In: the logs of a table and of its readers. Out: `Readers`, who, how far, what each holds back; tasks and statements.
 Law: upkeep never removes a change that a known reader has not read, within the limit that the reader was given.
-Read: registration, past_files, readers, due, carry_out.
+Read: registration, past_files, readers, due, steps, carry_out.
 """

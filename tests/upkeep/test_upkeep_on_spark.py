@@ -8,10 +8,11 @@ import pytest
 
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
-from lakehouse.upkeep.carry_out import carry_out, change_properties
+from lakehouse.upkeep.carry_out import Worker, change_properties
 from lakehouse.upkeep.due import Rules, TableUpkeep, UpkeepWork, freed_upto, upkeep_of
 from lakehouse.upkeep.readers import ReaderState, readers_of
 from lakehouse.upkeep.registration import register
+from lakehouse.upkeep.steps import steps_of
 from tests.support.lake import Lake
 from tests.support.ready_runs import KEYED, SRC, copy
 from tests.upkeep.earlier import set_back
@@ -30,6 +31,11 @@ def upkeep(lake: Lake) -> tuple[TableUpkeep, list[ReaderState]]:
     needed = upkeep_of(logs["src"], readers, EAGER)
     assert needed is not None
     return needed, [reader.state(readers.now) for reader in readers.readers]
+
+
+def carry_out(lake: Lake, needed: TableUpkeep) -> None:
+    worker = Worker(lake.spark, lake.ref("src"), "upkeep")
+    assert worker.carry_out(needed, steps_of(needed.tasks).now) == ()
 
 
 def present(lake: Lake) -> set[str]:
@@ -58,7 +64,7 @@ def test_a_slow_reader_reads_its_range_and_one_beyond_its_limit_recovers(lake: L
     assert states == [ReaderState.BEHIND] and needed.by_inventory
     assert [task.work for task in needed.tasks] == [UpkeepWork.FREE]
     before = present(lake)
-    carry_out(lake.spark, lake.ref("src"), needed)
+    carry_out(lake, needed)
     assert before - present(lake) == {unquote(file.path) for file in needed.unneeded} != set()
     assert freed_upto(log_of(lake, "src"), log_of(lake, "src").head() or head) == needed.horizon
     assert upkeep(lake)[0].tasks == (), "what has been removed is not due again"
@@ -73,7 +79,7 @@ def test_a_slow_reader_reads_its_range_and_one_beyond_its_limit_recovers(lake: L
     needed, states = upkeep(lake)
     assert states == [ReaderState.ASLEEP]
     before = present(lake)
-    carry_out(lake.spark, lake.ref("src"), needed)
+    carry_out(lake, needed)
     assert before > present(lake)
     lake.materialize(copy, KEYED)
     assert lake.rows("copy") == lake.rows("src")

@@ -20,7 +20,7 @@ from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, read
 from lakehouse.upkeep.registration import register, release, time_travel
 
 if TYPE_CHECKING:
-    from lakehouse.dagster.code_location import AssetTable, CodeLocation
+    from lakehouse.dagster.code_location import AssetTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,18 +128,7 @@ def _logs_and_names(given: Namespace) -> tuple[dict[str, Log], dict[str, timedel
     code_location = code_location_of(definitions(given))
     named = {table.name: table for table in code_location.tables.values()}
     declared = named[given.table].declared.reader_limits if given.table in named else {}
-    return declared_logs(code_location), declared, only_spark_knows(code_location, given.table)
-
-
-def only_spark_knows(code_location: "CodeLocation", table: str) -> dict[str, str]:
-    """The tables that follow a table and whose logs only Spark can read, each with why."""
-    return {
-        each.name: why
-        for each in code_location.tables.values()
-        if any(source.name == table for source in code_location.followed_by(each))
-        and (ref := each.ref) is not None
-        and (why := ref.why_only_spark()) is not None
-    }
+    return declared_logs(code_location), declared, {**code_location.only_spark_knows(given.table)}
 
 
 def _change(given: Namespace) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from lakehouse.cursor.again import standing_since
 from lakehouse.cursor.cursor import Known
-from lakehouse.delta.commit_info import count_of
+from lakehouse.cursor.unread import DAY, commits_last
+from lakehouse.delta.commit_info import UPKEEP, count_of
 from lakehouse.delta.growth import LiveFile
 from lakehouse.delta.log import Head, Log, as_interval, log_kept
 from lakehouse.upkeep.past_files import PastFile, past_of
@@ -46,7 +47,6 @@ class Rules:
         deleted_share: The share of deleted rows of a partition from which on its files are rewritten without them.
         freed_share: The bytes of past files that nobody needs, as a share of the table, from which on they are removed.
         freed_age: Such files are removed in any case if they are older than this.
-        mark_share: The newest mark is committed again at this share of the time for which the log is kept.
     """
 
     small_bytes: int = 16_000_000
@@ -56,7 +56,6 @@ class Rules:
     deleted_share: float = 0.1
     freed_share: float = 0.1
     freed_age: timedelta = timedelta(days=14)
-    mark_share: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +111,7 @@ class TableUpkeep:
         horizon: The last version whose past nobody needs.
         by_inventory: Whether its past files are removed by a list, because it keeps its past longer than it promises.
         position: The commit whose mark is due again, and the version of the table at which that is so; None if none is.
+        last: When its newest OPTIMIZE, REORG or VACUUM was made, in milliseconds since the epoch; 0 if there is none.
     """
 
     table: str
@@ -121,6 +121,7 @@ class TableUpkeep:
     horizon: int
     by_inventory: bool
     position: tuple[Known, int] | None = None
+    last: int = 0
 
 
 def upkeep_of(log: "FileLog", readers: Readers, rules: Rules) -> TableUpkeep | None:
@@ -140,7 +141,7 @@ def upkeep_of(log: "FileLog", readers: Readers, rules: Rules) -> TableUpkeep | N
         return None
     past = past_of(log.entries_after(freed_upto(log, head), head.version))
     unneeded = readers.unneeded_files(past)
-    position, mark = _mark(log, head, readers, rules)
+    position, mark = _mark(log, head, readers)
     return TableUpkeep(
         readers.table,
         (*mark, *tasks(live, unneeded, readers.now, rules)),
@@ -149,6 +150,7 @@ def upkeep_of(log: "FileLog", readers: Readers, rules: Rules) -> TableUpkeep | N
         readers.horizon(past),
         by_inventory=TIME_TRAVEL in head.properties,
         position=None if position is None else (position, head.version),
+        last=next((each.timestamp for each in log.commits(head.version) if each.operation in UPKEEP), 0),
     )
 
 
@@ -169,7 +171,7 @@ def _freed_version(metadata: str | None) -> int | None:
         return None
 
 
-def _mark(log: Log, head: Head, readers: Readers, rules: Rules) -> tuple[Known | None, tuple[Task, ...]]:
+def _mark(log: Log, head: Head, readers: Readers) -> tuple[Known | None, tuple[Task, ...]]:
     """The position that log cleanup could reach before the next run puts it down again, and the work for that."""
     if head.properties.get("delta.enableExpiredLogCleanup", "true").lower() == "false":
         return None, ()
@@ -177,11 +179,10 @@ def _mark(log: Log, head: Head, readers: Readers, rules: Rules) -> tuple[Known |
     if standing is None:
         return None, ()
     position, at = standing
-    age = timedelta(milliseconds=readers.now - at)
-    if age < rules.mark_share * log_kept(head):
+    if readers.now - at < commits_last(head):
         return None, ()
     retention = as_interval(log_kept(head)).removeprefix("interval ")
-    why = f"the newest mark is {count_of(age.days, 'day')} old, and the log is kept for {retention}"
+    why = f"the newest mark is {count_of((readers.now - at) // DAY, 'day')} old, and the log is kept for {retention}"
     return position, (Task(UpkeepWork.MARK, why),)
 
 

@@ -35,15 +35,16 @@ class Steps:
     rest: tuple[UpkeepStep, ...] = ()
 
 
-def steps_of(tasks: Sequence[Task], max_bytes: int | None = None) -> Steps:
+def steps_of(tasks: Sequence[Task], max_bytes: int | None = None, rewritten: int = 0) -> Steps:
     """The steps of the work that is due: the smallest partitions first, as far as a limit allows.
 
     Args:
         tasks: The work.
-        max_bytes: How much one run rewrites of the table; None for everything. What is larger by itself, such as a
-            table without partitions, is rewritten if nothing else is in the same run.
+        max_bytes: How much one run rewrites; None for everything. What is larger by itself, such as a table without
+            partitions, is rewritten if nothing else is in the same run.
+        rewritten: How much the run has rewritten of other tables.
     """
-    now, later, rewritten = list[UpkeepStep](), list[UpkeepStep](), 0
+    now, later = list[UpkeepStep](), list[UpkeepStep]()
     for task in tasks:
         if not task.parts:
             now.append(UpkeepStep(task.work))

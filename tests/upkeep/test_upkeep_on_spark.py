@@ -1,41 +1,32 @@
 """A slow reader and upkeep: its range stays readable within its limit; behind that upkeep goes on, and it recovers."""
 
-import time
 from datetime import timedelta
+from typing import Any
 from urllib.parse import unquote
 
+import dagster as dg
 import pytest
 
-from lakehouse.delta.file_log import FileLog
-from lakehouse.delta.location import Location
-from lakehouse.upkeep.carry_out import Worker, change_properties
-from lakehouse.upkeep.due import Rules, TableUpkeep, UpkeepWork, freed_upto, upkeep_of
-from lakehouse.upkeep.readers import ReaderState, readers_of
+from lakehouse import Append, Changes, DeltaIOManager, Table, Upkeep, change_sensor, incremental
+from lakehouse.dagster.keeping import UPKEEP_JOB
+from lakehouse.upkeep.carry_out import change_properties
+from lakehouse.upkeep.due import Rules, UpkeepWork, freed_upto
+from lakehouse.upkeep.readers import ReaderState
 from lakehouse.upkeep.registration import register
-from lakehouse.upkeep.steps import steps_of
+from tests.support.dagster_house import Running
 from tests.support.lake import Lake
+from tests.support.marked_tables import append, run
 from tests.support.ready_runs import KEYED, SRC, copy
+from tests.support.ticks import ticked
+from tests.upkeep.by_hand import carry_out, log_of, look
 from tests.upkeep.earlier import set_back
 
-EAGER = Rules(freed_share=0.0)
+ONLY_FREE = Rules(freed_share=0.0)
+orders = dg.AssetSpec("orders", metadata=Table())
 
 
-def log_of(lake: Lake, table: str) -> FileLog:
-    return FileLog(Location(str(lake.root / table)), table)
-
-
-def upkeep(lake: Lake) -> tuple[TableUpkeep, list[ReaderState]]:
-    logs = {name: log_of(lake, name) for name in ("src", "copy")}
-    readers = readers_of("src", logs, int(time.time() * 1000))
-    assert readers is not None
-    needed = upkeep_of(logs["src"], readers, EAGER)
-    assert needed is not None
-    return needed, [reader.state(readers.now) for reader in readers.readers]
-
-
-def carry_out(lake: Lake, needed: TableUpkeep) -> None:
-    worker = Worker(lake.spark, lake.ref("src"), "upkeep")
-    assert worker.carry_out(needed, steps_of(needed.tasks).now) == ()
+@dg.asset(metadata=Table())
+def copies(orders: Changes) -> Append: ...
 
 
 def present(lake: Lake) -> set[str]:
@@ -60,14 +51,14 @@ def test_a_slow_reader_reads_its_range_and_one_beyond_its_limit_recovers(lake: L
     lake.sql("UPDATE {src} SET v = 31 WHERE id = 3")
 
     set_back(lake.root / "src", 10)
-    needed, states = upkeep(lake)
+    needed, states = look(lake, "src", ONLY_FREE)
     assert states == [ReaderState.BEHIND] and needed.by_inventory
     assert [task.work for task in needed.tasks] == [UpkeepWork.FREE]
     before = present(lake)
     carry_out(lake, needed)
     assert before - present(lake) == {unquote(file.path) for file in needed.unneeded} != set()
     assert freed_upto(log_of(lake, "src"), log_of(lake, "src").head() or head) == needed.horizon
-    assert upkeep(lake)[0].tasks == (), "what has been removed is not due again"
+    assert look(lake, "src", ONLY_FREE)[0].tasks == (), "what has been removed is not due again"
 
     lake.told.clear()
     lake.materialize(copy, KEYED)
@@ -76,10 +67,80 @@ def test_a_slow_reader_reads_its_range_and_one_beyond_its_limit_recovers(lake: L
     lake.sql("UPDATE {src} SET v = 12 WHERE id = 1")
     lake.sql("DELETE FROM {src} WHERE id = 4")
     set_back(lake.root / "src", 60)
-    needed, states = upkeep(lake)
+    needed, states = look(lake, "src", ONLY_FREE)
     assert states == [ReaderState.ASLEEP]
     before = present(lake)
     carry_out(lake, needed)
     assert before > present(lake)
     lake.materialize(copy, KEYED)
     assert lake.rows("copy") == lake.rows("src")
+
+
+def test_a_night_compacts_what_is_due_and_wakes_nobody(lake: Lake, instance: dg.DagsterInstance) -> None:
+    """The sensor asks for no run because of an OPTIMIZE, neither of the table nor of those that read it."""
+    append(lake.root, "orders", 1)
+    for row in range(20):
+        run(lake.root, "copies", "orders")
+        append(lake.root, "orders", row)
+    run(lake.root, "copies", "orders")
+    rows = lake.rows("copies")
+
+    manager = DeltaIOManager(spark=Running(lake.spark), root=str(lake.root))
+    defs = dg.Definitions(assets=[orders, copies], resources={"io_manager": manager})
+    job = incremental(defs, upkeep=Upkeep("0 4 * * *", max_bytes=1)).resolve_job_def(UPKEEP_JOB)
+    night = job.execute_in_process(instance=instance)
+
+    (output,) = [event for event in night.all_events if event.event_type is dg.DagsterEventType.STEP_OUTPUT]
+    metadata: Any = output.step_output_data.metadata
+    assert (metadata["tables"].value, metadata["tables_with_upkeep"].value) == (1, 1)
+    (record,) = metadata["upkeep"].records
+    assert record.data | {"rewritten_mb": 0} == {
+        "table": "copies",
+        "done": "OPTIMIZE",
+        "files_before": 21,
+        "files_after": 1,
+        "rewritten_mb": 0,
+        "freed_mb": 0.0,
+        "left": "-",
+    }
+    texts = [entry.user_message for entry in instance.all_logs(night.run_id) if entry.dagster_event is None]
+    assert "copies: OPTIMIZE: 21 of 21 files are small. It has 1 file now, and had 21." in texts
+    assert lake.rows("copies") == rows
+    assert not look(lake, "copies", Rules())[0].tasks
+    sensor = change_sensor("follow", [orders, copies], root=str(lake.root))
+    assert not ticked(sensor, instance).run_requests
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_only_the_partitions_that_are_due_are_rewritten(lake: Lake, mapping: str) -> None:
+    """Whatever their values are: a text with a quote, no value, a day, a moment, a decimal."""
+    partitions = [
+        ("it's", "2013-01-01", "2013-01-01 10:00:00.5", "1.50"),
+        (None, None, None, None),
+        ("a=b/c", "2013-01-03", "2013-03-31 02:30:00", "-2.00"),
+    ]
+    values = ", ".join(f"({', '.join('NULL' if v is None else repr(v) for v in row)})" for row in partitions)
+    select = "s, CAST(d AS date) AS d, CAST(t AS timestamp) AS t, CAST(n AS decimal(9, 2)) AS n"
+    columns = "id int, s string, d date, t timestamp, n decimal(9, 2)"
+    options = f"'delta.columnMapping.mode' = '{mapping}', 'delta.enableDeletionVectors' = 'true'"
+    path = f"delta.`{lake.root}/days`"
+    lake.spark.sql(f"CREATE TABLE {path} ({columns}) USING delta PARTITIONED BY (s, d, t, n) TBLPROPERTIES ({options})")
+    source = f"(SELECT {select} FROM VALUES {values} AS v(s, d, t, n))"
+    for number in range(3):
+        where = "" if number < 2 else " WHERE s IS NULL OR s = 'a=b/c'"
+        rows = f"SELECT CAST({number} AS int), * FROM {source}{where}"
+        lake.spark.sql(f"INSERT INTO {path} {rows}").collect()
+    before = lake.rows("days")
+    needed, _ = look(lake, "days", Rules(small_files=2, small_in_partition=3))
+    (task,) = needed.tasks
+    assert (task.work, len(task.parts)) == (UpkeepWork.COMPACT, 2)
+    assert task.why == "6 of 8 files are small in 2 of 3 partitions"
+    carry_out(lake, needed)
+    assert lake.rows("days") == before
+    live = look(lake, "days")[0].live
+    assert sorted(sum(file.partition == part for file in live) for part in {f.partition for f in live}) == [1, 1, 2]
+    lake.spark.sql(f"DELETE FROM {path} WHERE s = 'it\\'s' AND id = 0").collect()
+    purge, _ = look(lake, "days", Rules(deleted_share=0.5))
+    carry_out(lake, purge)
+    assert not purge.tasks or sum(file.deleted or 0 for file in look(lake, "days")[0].live) == 0

@@ -25,14 +25,12 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 def _run(given: Namespace) -> Answer:
     from lakehouse.dagster.io_manager import code_location_of, managers_of
-    from lakehouse.dagster.keeping import UpkeepResult, keep
+    from lakehouse.dagster.keeping import UpkeepResult, keep, tables_to_keep
 
     defs = definitions(given)
     code_location = code_location_of(defs)
     named = {table.name: table for table in code_location.tables.values()}
-    listed = [table_of_ours(name, named) for name in given.tables] or [
-        table for table in named.values() if table.is_written and table.root is not None
-    ]
+    listed = [table_of_ours(name, named) for name in given.tables] or tables_to_keep(code_location)
     managers, run, results = managers_of(defs.resources), str(uuid4()), list[UpkeepResult]()
     for table in listed:
         upkeep = _look(table, code_location, is_named=bool(given.tables))

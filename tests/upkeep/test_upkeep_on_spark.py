@@ -8,6 +8,8 @@ import dagster as dg
 import pytest
 
 from lakehouse import Append, Changes, DeltaIOManager, Table, Upkeep, change_sensor, incremental
+from lakehouse.cursor.cursor import Known, Lost
+from lakehouse.cursor.find import find_cursor
 from lakehouse.dagster.keeping import UPKEEP_JOB
 from lakehouse.upkeep.carry_out import change_properties
 from lakehouse.upkeep.due import Rules, UpkeepWork, freed_upto
@@ -144,3 +146,32 @@ def test_only_the_partitions_that_are_due_are_rewritten(lake: Lake, mapping: str
     purge, _ = look(lake, "days", Rules(deleted_share=0.5))
     carry_out(lake, purge)
     assert not purge.tasks or sum(file.deleted or 0 for file in look(lake, "days")[0].live) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cursor", [Known, Lost])
+def test_log_cleanup_takes_the_position_of_a_table_that_nobody_runs_unless_upkeep_commits_its_mark_again(
+    lake: Lake, cursor: type
+) -> None:
+    """A checkpoint keeps what a table holds, and the epochs of its writers, but not what commits say of themselves."""
+    lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
+    lake.materialize(copy, KEYED)
+    set_back(lake.root / "src", 40)
+    set_back(lake.root / "copy", 40)
+    if cursor is Known:
+        needed, _ = look(lake, "copy", Rules())
+        assert [task.work for task in needed.tasks] == [UpkeepWork.MARK]
+        carry_out(lake, needed)
+        assert look(lake, "copy", Rules())[0].tasks == ()
+    for comment in ("a", "b", "c"):
+        options = f"'delta.checkpointInterval' = '2', 'comment' = '{comment}'"
+        lake.sql("ALTER TABLE {copy} SET TBLPROPERTIES (" + options + ")")
+    names = {file.name for file in (lake.root / "copy" / "_delta_log").iterdir()}
+    assert f"{0:020}.json" not in names, "Delta has cleaned the log"
+    log = log_of(lake, "copy")
+    assert type(find_cursor(log, log.head(), "copy")) is cursor
+    lake.insert("src", [(3, "c", 30)])
+    lake.told.clear()
+    lake.materialize(copy, KEYED)
+    assert lake.rows("copy") == lake.rows("src")
+    assert (lake.told == []) == (cursor is Known), "without its position the run compares everything, and says so"

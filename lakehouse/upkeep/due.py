@@ -139,7 +139,8 @@ def upkeep_of(log: "FileLog", readers: Readers, rules: Rules) -> TableUpkeep | N
     live = log.live_files(head.version)
     if live is None:
         return None
-    past = past_of(log.entries_after(freed_upto(log, head), head.version))
+    last, freed_upto = past_upkeep(log, head)
+    past = past_of(log.entries_after(freed_upto, head.version))
     unneeded = readers.unneeded_files(past)
     position, mark = _mark(log, head, readers)
     return TableUpkeep(
@@ -150,18 +151,26 @@ def upkeep_of(log: "FileLog", readers: Readers, rules: Rules) -> TableUpkeep | N
         readers.horizon(past),
         by_inventory=TIME_TRAVEL in head.properties,
         position=None if position is None else (position, head.version),
-        last=next((each.timestamp for each in log.commits(head.version) if each.operation in UPKEEP), 0),
+        last=last,
     )
 
 
-def freed_upto(log: Log, head: Head) -> int:
-    """The last version whose past files upkeep has removed, by its newest VACUUM that came to its end; -1 if none."""
+def past_upkeep(log: Log, head: Head) -> tuple[int, int]:
+    """What the log says of upkeep.
+
+    Returns:
+        When its newest OPTIMIZE, REORG or VACUUM was made, in milliseconds since the epoch; 0 if there is none. And the
+        last version whose past files upkeep has removed, by its newest VACUUM that came to its end; -1 if there is none.
+    """
+    last = 0
     for commit in log.commits(head.version):
+        if commit.operation in UPKEEP:
+            last = last or commit.timestamp
         if commit.operation == "VACUUM END" and commit.parameters.get("status") == "COMPLETED":
             version = _freed_version(commit.user_metadata)
             if version is not None:
-                return version
-    return -1
+                return last, version
+    return last, -1
 
 
 def _freed_version(metadata: str | None) -> int | None:

@@ -38,7 +38,7 @@ class UpkeepOrder:
 
     def carry_out(self, spark: SparkSession, stop: Callable[[], None]) -> None:
         """Does the work until its point."""
-        needed, _ = look(Lake(spark, self.root), self.table)
+        needed = look(Lake(spark, self.root), self.table)
         steps = steps_of([task for task in needed.tasks if task.work is self.work]).now
         assert steps, f"{self.work.value} is due"
         ref = Lake(spark, self.root).ref(self.table)

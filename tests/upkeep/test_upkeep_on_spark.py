@@ -12,7 +12,7 @@ from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.dagster.keeping import UPKEEP_JOB
 from lakehouse.upkeep.carry_out import change_properties
-from lakehouse.upkeep.due import Rules, UpkeepWork, freed_upto
+from lakehouse.upkeep.due import Rules, UpkeepWork, past_upkeep
 from lakehouse.upkeep.readers import ReaderState
 from lakehouse.upkeep.registration import register
 from tests.support.dagster_house import Running
@@ -20,7 +20,7 @@ from tests.support.lake import Lake
 from tests.support.marked_tables import append, run
 from tests.support.ready_runs import KEYED, SRC, copy
 from tests.support.ticks import ticked
-from tests.upkeep.by_hand import carry_out, log_of, look
+from tests.upkeep.by_hand import carry_out, compares, log_of, look, states
 from tests.upkeep.earlier import set_back
 
 ONLY_FREE = Rules(freed_share=0.0)
@@ -53,28 +53,27 @@ def test_a_slow_reader_reads_its_range_and_one_beyond_its_limit_recovers(lake: L
     lake.sql("UPDATE {src} SET v = 31 WHERE id = 3")
 
     set_back(lake.root / "src", 10)
-    needed, states = look(lake, "src", ONLY_FREE)
-    assert states == [ReaderState.BEHIND] and needed.by_inventory
+    needed = look(lake, "src", ONLY_FREE)
+    assert states(lake, "src") == {"copy": ReaderState.BEHIND} and needed.by_inventory
     assert [task.work for task in needed.tasks] == [UpkeepWork.FREE]
     before = present(lake)
     carry_out(lake, needed)
     assert before - present(lake) == {unquote(file.path) for file in needed.unneeded} != set()
-    assert freed_upto(log_of(lake, "src"), log_of(lake, "src").head() or head) == needed.horizon
-    assert look(lake, "src", ONLY_FREE)[0].tasks == (), "what has been removed is not due again"
+    assert past_upkeep(log_of(lake, "src"), log_of(lake, "src").head() or head)[1] == needed.horizon
+    assert look(lake, "src", ONLY_FREE).tasks == (), "what has been removed is not due again"
 
-    lake.told.clear()
-    lake.materialize(copy, KEYED)
-    assert lake.rows("copy") == lake.rows("src") and lake.told == [], "it read its range, and compared nothing"
+    assert not compares(lake, copy, KEYED), "it reads its range"
+    assert lake.rows("copy") == lake.rows("src")
 
     lake.sql("UPDATE {src} SET v = 12 WHERE id = 1")
     lake.sql("DELETE FROM {src} WHERE id = 4")
     set_back(lake.root / "src", 60)
-    needed, states = look(lake, "src", ONLY_FREE)
-    assert states == [ReaderState.ASLEEP]
+    needed = look(lake, "src", ONLY_FREE)
+    assert states(lake, "src") == {"copy": ReaderState.ASLEEP}
     before = present(lake)
     carry_out(lake, needed)
     assert before > present(lake)
-    lake.materialize(copy, KEYED)
+    assert compares(lake, copy, KEYED)
     assert lake.rows("copy") == lake.rows("src")
 
 
@@ -108,7 +107,7 @@ def test_a_night_compacts_what_is_due_and_wakes_nobody(lake: Lake, instance: dg.
     texts = [entry.user_message for entry in instance.all_logs(night.run_id) if entry.dagster_event is None]
     assert "copies: OPTIMIZE: 21 of 21 files are small. It has 1 file now, and had 21." in texts
     assert lake.rows("copies") == rows
-    assert not look(lake, "copies", Rules())[0].tasks
+    assert not look(lake, "copies", Rules()).tasks
     sensor = change_sensor("follow", [orders, copies], root=str(lake.root))
     assert not ticked(sensor, instance).run_requests
 
@@ -134,18 +133,18 @@ def test_only_the_partitions_that_are_due_are_rewritten(lake: Lake, mapping: str
         rows = f"SELECT CAST({number} AS int), * FROM {source}{where}"
         lake.spark.sql(f"INSERT INTO {path} {rows}").collect()
     before = lake.rows("days")
-    needed, _ = look(lake, "days", Rules(small_files=2, small_in_partition=3))
+    needed = look(lake, "days", Rules(small_files=2, small_in_partition=3))
     (task,) = needed.tasks
     assert (task.work, len(task.parts)) == (UpkeepWork.COMPACT, 2)
     assert task.why == "6 of 8 files are small in 2 of 3 partitions"
     carry_out(lake, needed)
     assert lake.rows("days") == before
-    live = look(lake, "days")[0].live
+    live = look(lake, "days").live
     assert sorted(sum(file.partition == part for file in live) for part in {f.partition for f in live}) == [1, 1, 2]
     lake.spark.sql(f"DELETE FROM {path} WHERE s = 'it\\'s' AND id = 0").collect()
-    purge, _ = look(lake, "days", Rules(deleted_share=0.5))
+    purge = look(lake, "days", Rules(deleted_share=0.5))
     carry_out(lake, purge)
-    assert not purge.tasks or sum(file.deleted or 0 for file in look(lake, "days")[0].live) == 0
+    assert not purge.tasks or sum(file.deleted or 0 for file in look(lake, "days").live) == 0
 
 
 @pytest.mark.slow
@@ -159,10 +158,10 @@ def test_log_cleanup_takes_the_position_of_a_table_that_nobody_runs_unless_upkee
     set_back(lake.root / "src", 40)
     set_back(lake.root / "copy", 40)
     if cursor is Known:
-        needed, _ = look(lake, "copy", Rules())
+        needed = look(lake, "copy", Rules())
         assert [task.work for task in needed.tasks] == [UpkeepWork.MARK]
         carry_out(lake, needed)
-        assert look(lake, "copy", Rules())[0].tasks == ()
+        assert look(lake, "copy", Rules()).tasks == ()
     for comment in ("a", "b", "c"):
         options = f"'delta.checkpointInterval' = '2', 'comment' = '{comment}'"
         lake.sql("ALTER TABLE {copy} SET TBLPROPERTIES (" + options + ")")
@@ -171,7 +170,5 @@ def test_log_cleanup_takes_the_position_of_a_table_that_nobody_runs_unless_upkee
     log = log_of(lake, "copy")
     assert type(find_cursor(log, log.head(), "copy")) is cursor
     lake.insert("src", [(3, "c", 30)])
-    lake.told.clear()
-    lake.materialize(copy, KEYED)
+    assert compares(lake, copy, KEYED) == (cursor is Lost), "without its position the run compares everything"
     assert lake.rows("copy") == lake.rows("src")
-    assert (lake.told == []) == (cursor is Known), "without its position the run compares everything, and says so"

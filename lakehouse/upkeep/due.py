@@ -159,8 +159,8 @@ def past_upkeep(log: Log, head: Head) -> tuple[int, int]:
     """What the log says of upkeep.
 
     Returns:
-        When its newest OPTIMIZE, REORG or VACUUM was made, in milliseconds since the epoch; 0 if there is none. And the
-        last version whose past files upkeep has removed, by its newest VACUUM that came to its end; -1 if there is none.
+        When its newest OPTIMIZE, REORG or VACUUM was made, in milliseconds since the epoch; 0 if there is none. And
+        the last version whose past files upkeep has removed, by its newest VACUUM that came to its end; -1 if none.
     """
     last = 0
     for commit in log.commits(head.version):

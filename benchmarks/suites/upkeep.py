@@ -48,7 +48,7 @@ def run(lab: Lab) -> Result:
         "upkeep",
         f"Upkeep of a table of {commits:,} small commits",
         f"{lab.rows(ROWS):,} rows, to which another program has appended {EACH} rows {commits:,} times. Its commits "
-        "and files are written by hand, as the protocol of Delta has them, and then a checkpoint. A read sums a column of "
+        "and files are written by hand, as Delta's protocol has them, and then a checkpoint. A read sums a column of "
         "the whole table. A step carries one changed row of it into a table that follows it. Upkeep goes by its rules; "
         "for VACUUM the clock is moved on by eight days.",
         COLUMNS,

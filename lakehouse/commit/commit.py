@@ -48,7 +48,7 @@ from lakehouse.writes.write import Write
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A statement whose comparison holds while the table stays at `head`, because rivals changed other rows."""
+    """A statement that may be tried again as it is: rivals changed other rows, and `head` has not moved since."""
 
     statement: Statement
     head: Head | None

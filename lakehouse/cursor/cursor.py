@@ -19,7 +19,8 @@ class Known:
         generation: The generation that the next commit counts in.
         epoch: The last epoch of that generation.
         reads: The position of every source from which the next run continues.
-        stale_base: Whether a rival changed rows between the comparison and the commit, so that its range is read again.
+        stale_base: Whether a rival changed rows between the comparison of that commit and the commit itself, so that
+            the next run reads once more what that run has read.
     """
 
     mark: Mark

@@ -166,7 +166,7 @@ def lost_at(commit: Commit, generation: Generation | None) -> Lost | None:
         clone = "the table is a clone, and a clone does not carry the position"
         return Lost(clone, generation or FIRST_GENERATION) if commit.operation == "CLONE" else None
     if commit.operation == "RESTORE":
-        reason = f"version {commit.version} restored the table to a point in time"
+        reason = f"version {commit.version} restored the table by a timestamp, so its log does not say to which version"
     elif commit.empties:
         reason = f"version {commit.version} ({commit.operation}) replaced all its rows"
     else:

@@ -43,8 +43,8 @@ def judge_base(between: Iterable[Commit], commit: Commit, mark: Mark) -> Base:
     """What the commits between the base of an own commit and that commit left of its base.
 
     The run asks this of its own commit, and the next run of the newest own commit. Another run of the asset can come in
-    between only in another generation or set of partitions; otherwise Delta refuses the second. The start of its range
-    is not recorded, and after a blind append its rows may be there twice.
+    between only in another generation or set of partitions; otherwise Delta refuses the second. A
+    mark does not say where the range of its run began, so after a blind append the rows of a range may be there twice.
 
     Args:
         between: The commits between the base and the own commit that the log has, newest first.

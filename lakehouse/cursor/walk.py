@@ -81,7 +81,7 @@ def standing_by_generation(past: Past) -> Iterator[tuple[Commit, Generation | No
 
 
 def hides(commit: Commit) -> bool:
-    """Whether no commit before this one gives a position by itself: it restored the table, or emptied it."""
+    """Whether epochs begin again after this commit, because it restored the table, or emptied it."""
     return commit.operation == "RESTORE" or (commit.empties and not commit.is_first)
 
 

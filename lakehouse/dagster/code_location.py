@@ -1,7 +1,7 @@
 """A code location, parsed once; and what a definition says: how inputs are read, how the result is written."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias, TypeGuard
 
 import dagster as dg
@@ -11,6 +11,7 @@ from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.delta.partition_keys import Slice
+from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Read, Table
 from lakehouse.errors import DefinitionError
 from lakehouse.read.asset import PastRows
@@ -47,6 +48,7 @@ class AssetTable:
         root: Where the tables of that manager are; None if it is no `DeltaIOManager`.
         inputs: The table behind each input of the asset.
         changes: The inputs that are read as `Changes`, and how.
+        policy: What its runs may do: as the table says, else as its manager does.
     """
 
     key: dg.AssetKey
@@ -57,6 +59,7 @@ class AssetTable:
     root: Location | None = None
     inputs: Mapping[str, dg.AssetKey] = field(default_factory=dict[str, dg.AssetKey])
     changes: Mapping[str, Read] = field(default_factory=dict[str, Read])
+    policy: Policy = Policy()
 
     @property
     def name(self) -> str:
@@ -140,10 +143,22 @@ class CodeLocation:
     root_of: Callable[[str], Location | None]
 
     @classmethod
-    def of(cls, definitions: Iterable[Any], root_of: Callable[[str], Location | None]) -> Self:
-        """The tables that assets make, and those that specs and sources of Dagster's older kind say are there."""
+    def of(
+        cls,
+        definitions: Iterable[Any],
+        root_of: Callable[[str], Location | None],
+        policy_of: Callable[[str], Policy] = lambda _: Policy(),
+    ) -> Self:
+        """The tables that assets make, and those that specs and sources of Dagster's older kind say are there.
+
+        Args:
+            definitions: What Dagster lists.
+            root_of: Says where the tables of an IO manager are, by its key; None if it is no `DeltaIOManager`.
+            policy_of: Says what an IO manager lets runs do, by its key, where the table does not say.
+        """
         tables = (table for definition in definitions for table in _tables_of(definition, root_of))
-        return cls({table.key: table for table in tables}, root_of)
+        governed = (replace(table, policy=table.declared.policy.within(policy_of(table.manager))) for table in tables)
+        return cls({table.key: table for table in governed}, root_of)
 
     def __getitem__(self, key: dg.AssetKey) -> AssetTable:
         """What is said of a table; of one that nothing defines, what holds of every table that says nothing."""

@@ -106,6 +106,15 @@ def is_worth_another_try(error: LakehouseError) -> bool:
     return error.code in _WORTH_ANOTHER_TRY
 
 
+UNDER_WAY = [
+    DagsterRunStatus.QUEUED,
+    DagsterRunStatus.NOT_STARTED,
+    DagsterRunStatus.STARTING,
+    DagsterRunStatus.STARTED,
+    DagsterRunStatus.SUSPENDED,
+    DagsterRunStatus.CANCELING,
+]
+"""The states of a run that has not ended."""
 SILENT = 3600.0
 """Seconds without an event after which a run counts as dead: a living one says every half minute how far it is."""
 _WRITING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]

@@ -1,7 +1,7 @@
 """The IO manager: reads inputs as their annotations say, writes results as their types say, tells Dagster."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -262,7 +262,17 @@ def roots_of(resources: Mapping[str, Any] | None) -> Callable[[str], Location | 
 
 def code_location_of(definitions: dg.Definitions) -> CodeLocation:
     """The tables of definitions, each where its own manager has it."""
-    return CodeLocation.of(definitions.assets or (), roots_of(definitions.resources))
+    return managed_tables(definitions.assets or (), definitions.resources)
+
+
+def managed_tables(assets: Iterable[Any], resources: Mapping[str, Any] | None) -> CodeLocation:
+    """The tables of assets, each where its own manager has it, under the policy of that manager."""
+    managers = managers_of(resources)
+
+    def policy_of(name: str) -> Policy:
+        return managers[name].policy if name in managers else Policy()
+
+    return CodeLocation.of(assets, roots_of(resources), policy_of)
 
 
 def writer_of(execution: dg.AssetExecutionContext) -> DeltaIOManager | None:

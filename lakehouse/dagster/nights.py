@@ -4,19 +4,10 @@ import time
 from datetime import datetime, timedelta
 
 import dagster as dg
-from dagster import DagsterRunStatus
 
-from lakehouse.dagster.failures import SILENT, silence
+from lakehouse.dagster.failures import SILENT, UNDER_WAY, silence
 from lakehouse.dagster.run_tags import NIGHT
 from lakehouse.errors import DefinitionError
-
-_UNDER_WAY = [
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-    DagsterRunStatus.CANCELING,
-]
 
 
 def night_schedule(job: dg.JobDefinition, cron_schedule: str, timezone: str | None, text: str) -> dg.ScheduleDefinition:
@@ -68,7 +59,7 @@ def refuse_no_limit(name: str, limit: timedelta) -> None:
 
 def _under_way(instance: dg.DagsterInstance, job: dg.JobDefinition) -> dg.DagsterRun | None:
     """A run of an earlier night that is not over; in another code location the job has the same name and other tags."""
-    wanted = dg.RunsFilter(job_name=job.name, tags=dict(job.tags), statuses=_UNDER_WAY)
+    wanted = dg.RunsFilter(job_name=job.name, tags=dict(job.tags), statuses=UNDER_WAY)
     for record in instance.get_run_records(wanted):
         if silence(instance, record, time.time()) <= SILENT:
             return record.dagster_run

@@ -121,20 +121,10 @@ def statement_by_key(
     within_key = touched is None or fold(touched.columns) <= fold(key)
     partitions = few_partitions(run, head) if within_key else ()
     changed = compare(run.name, rows, touched, target, key, partitions)
-    same_columns, least = len(rows.columns) == len(target.columns), rest
-    if not same_columns:
-        least = Insert(rows.limit(0), "new columns: no row differs", compared=True)
-    counts = counts_of(changed)
+    counts, same_columns = counts_of(changed), len(rows.columns) == len(target.columns)
     judge(counts)
     return choose_statement(
-        run,
-        changed,
-        counts,
-        target.schema,
-        head,
-        least,
-        within_key=within_key,
-        same_columns=same_columns,
+        run, changed, counts, target.schema, head, rest, within_key=within_key, same_columns=same_columns
     )
 
 
@@ -149,9 +139,18 @@ def choose_statement(
     within_key: bool = True,
     same_columns: bool = True,
 ) -> Statement | Skip:
-    """The statement that writes a difference."""
+    """The statement that writes a difference, the first that is possible of these.
+
+    - What remains to be done if no row differs; an insert of no row adds columns that the table lacks.
+    - An insert, if every row that differs is new.
+    - A replacement by the keys' own literals, if a predicate says exactly which rows the few keys have.
+    - A deletion or a replacement in one pass, if the table has few files to look at.
+    - A `MERGE`: always with `Policy(statement="merge")`, with new columns, or if rows may change their key's partition.
+    """
     if counts == NO_ROWS:
-        return rest
+        if same_columns:
+            return rest
+        return Insert(_without(changed, HELD, OPERATION).limit(0), "new columns: no row differs", compared=True)
     key = run.table.key_columns
     if within_key and counts.total == counts.inserted:
         return Insert(_without(changed, HELD, OPERATION), "append: every row that differs is new", compared=True)

@@ -1,4 +1,8 @@
-"""What a table expects of its rows, evaluated in the plan of a write: counted and told before anything is written."""
+"""What a table expects of its rows, evaluated in the plan of a write: counted and told before anything is written.
+
+What is found goes to who listens: the run keeps it (lakehouse/materialization.py), and logs it as evaluations of asset
+checks (lakehouse/dagster/expectation_checks.py), also if it fails.
+"""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -78,8 +82,13 @@ def evaluate(
     return _evaluate(_with_answers(asset, rows, expectations), key, expectations) if expectations else ()
 
 
-def judge_statement(run: Run, statement: Statement | Skip) -> Statement | Skip:
+def judge_statement(run: Run, statement: Statement | Skip, judged: Column | None = None) -> Statement | Skip:
     """The statement, once what its table expects of the rows that it inserts and updates is evaluated and told.
+
+    Args:
+        run: The run.
+        statement: What is to be committed.
+        judged: Which of these rows are judged; None for all of them.
 
     Raises:
         WriteError (UNKNOWN_CONDITION), ExpectationError: As of `judge_rows`.
@@ -97,7 +106,7 @@ def judge_statement(run: Run, statement: Statement | Skip) -> Statement | Skip:
             pass
         case DeleteMatched() | MarkOnly() | Skip():
             return statement
-    judge_rows(run, rows, few=False)
+    judge_rows(run, rows if judged is None else rows.where(judged), few=False)
     return statement
 
 

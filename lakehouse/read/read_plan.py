@@ -7,6 +7,9 @@ A run carries the plan out, and `explain` prints it. What only a read shows, a p
 2. An archive of the feed, if the input names one.
 3. Everything: the whole source, which the write compares with the table, if the table allows it.
 4. A refusal, which says what to do.
+
+A feed that is vacuumed while the result is computed is seen by the commit (lakehouse/commit/failed_plan.py), and the
+next try of the step gets a plan without it (lakehouse/dagster/failures.py).
 """
 
 from collections.abc import Callable

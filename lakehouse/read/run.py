@@ -211,8 +211,8 @@ class Run:
         """Whether a commit is due although no row differs: it records what a later run would otherwise do again.
 
         That is a position that moved over rows, the definition, the version of an extract, what run tags decided, or a
-        mark that log cleanup could reach. A run that reads no changes compares its whole result every time, so snapshot
-        inputs that moved are a reason beside changes alone.
+        mark that log cleanup could reach. Snapshot inputs that moved count only if the run also reads changes,
+        because a run that reads none compares its whole result every time.
         """
         if by_snapshot_inputs and self.changes and self.snapshot_inputs_moved:
             return True
@@ -235,11 +235,11 @@ class Run:
         """Whether a source that each run reads as a whole has not moved since the last run."""
         return at == was and computes_everything(self.asset.past, self.asset.policy)
 
-    def has_nothing_to_do(self, *, overwrites: bool) -> bool:
+    def has_nothing_to_do(self, *, by_snapshot_inputs: bool) -> bool:
         """Whether the table already holds the result: no source has changes, and no commit is due."""
         if computes_everything(self.asset.past, self.asset.policy):
             return False
-        return bool(self.changes) and not self.is_due(by_snapshot_inputs=overwrites)
+        return bool(self.changes) and not self.is_due(by_snapshot_inputs=by_snapshot_inputs)
 
     @property
     def is_redefined(self) -> bool:

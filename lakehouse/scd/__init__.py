@@ -1,5 +1,7 @@
 """Slowly changing dimensions from events, with the parameters and the meaning of AUTO CDC.
 
+A source that has only its current rows has no events: its history is kept by `History` (lakehouse/writes/history.py).
+
 In: every event of some keys, in any order. Out: `Events`: of `type1` their current rows, of `type2` their rows with
 intervals.
 Law: the result depends on the events alone, not on the order in which they arrived, nor on how they were batched.

@@ -101,11 +101,16 @@ class Channel(DefaultChannelBuilder):
         """Allows no call except the release of the session, because gRPC crashes if a closed channel is used."""
         self._alive.is_closing = True
 
+    def metadata(self) -> list[tuple[str, str]]:
+        """What every call carries: the token.
+
+        As credentials of gRPC's own, written in Python, the token would be let go of by a thread of gRPC that waits
+        for Python's lock, while the thread that closes the channel holds the lock and waits for that thread.
+        """
+        return [*super().metadata(), ("authorization", f"Bearer {self._state.token}")]
+
     def toChannel(self) -> grpc.Channel:  # noqa: N802  (PySpark's name)
-        token = grpc.access_token_call_credentials(self._state.token)
-        return self._secure_channel(
-            self.endpoint, grpc.composite_channel_credentials(grpc.local_channel_credentials(), token)
-        )
+        return self._secure_channel(self.endpoint, grpc.local_channel_credentials())
 
 
 class _Alive(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor, grpc.StreamUnaryClientInterceptor):
@@ -139,7 +144,7 @@ def _answers(channel: Channel, within: float = ANSWERS_WITHIN) -> bool:
     request.spark_version.SetInParent()
     with channel.toChannel() as wire:
         try:
-            rpc.SparkConnectServiceStub(wire).AnalyzePlan(request, timeout=within)
+            rpc.SparkConnectServiceStub(wire).AnalyzePlan(request, timeout=within, metadata=channel.metadata())
         except (grpc.RpcError, SessionError):
             return False
     return True

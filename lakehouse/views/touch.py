@@ -225,7 +225,7 @@ def _kept_of(node: Node) -> Iterator[Node]:
 
 
 def _rows_of(node: Node) -> Iterator[Node]:
-    """A node and those below it whose rows, each of them there, are behind every row of the node."""
+    """A node and those below it of which every row of the node has a row, and none that an outer join made of NULLs."""
     yield node
     match node:
         case Extend(node=below) | Filter(node=below) | MarkJoin(node=below) | Windows(node=below):

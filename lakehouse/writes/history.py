@@ -148,13 +148,16 @@ class History(Write):
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         shape, rest = self._laid_out_shape(run), rest_of(run)
+        # Nobody can correct a row that has ended: the feed of the source would tell it again and again.
+        current = F.col(quote(self.end_at)).isNull()
         match self.changes:
             case Changes() as changes:
-                return judge_statement(run, plan_followed_history(spark, run, shape, read_of(changes), head, rest))
+                statement = plan_followed_history(spark, run, shape, read_of(changes), head, rest)
+                return judge_statement(run, statement, current)
             case Snapshot() as extract:
                 if is_ignored(run, extract):
                     return rest
-                return judge_statement(run, plan_extracted_history(spark, run, shape, extract, head, rest))
+                return judge_statement(run, plan_extracted_history(spark, run, shape, extract, head, rest), current)
             case _:
                 assert_never(self.changes)
 

@@ -105,7 +105,7 @@ def plan_rows(
         create = Create(whole if within is None else whole.where(within))
         judge_outside(run, result, None, create, whole=True)
         return create
-    if not recompute and run.has_nothing_to_do(overwrites=write.follows_snapshot_inputs):
+    if not recompute and run.has_nothing_to_do(by_snapshot_inputs=write.follows_snapshot_inputs):
         return Skip()
     stored = TableVersion.of(spark, run.ref, head).rows()
     rows = fit(

@@ -44,8 +44,8 @@ class Declaration:
 class Write(Protocol):
     """What an asset returns: of which rows of the table it speaks, and what it says of them.
 
-    Each kind of write is one class, which answers every question about the kind. A kind that leaves an answer out does
-    not pass the type checker.
+    Each kind of write is one class, which answers every question about the kind, and has its name in `KINDS`
+    (lakehouse/dagster/code_location.py). A kind that leaves an answer out does not pass the type checker.
     """
 
     needs_key: ClassVar[bool]

@@ -63,12 +63,12 @@ def running(history: History) -> Run:
     )
 
 
-def landed(history: History, run: Run, *, compared: bool, overwrites: bool) -> tuple[Mark, Commit]:
+def landed(history: History, run: Run, *, compared: bool, by_snapshot_inputs: bool) -> tuple[Mark, Commit]:
     """The commit of a run that was planned when the run began."""
     mark = run.mark("attempt", run.began_at, compared=compared)
     version = history.land(mark)
     assert version is not None
-    if overwrites:
+    if by_snapshot_inputs:
         history.entries[version] = replace(history.entries[version], operation="WRITE", parameters=OVERWRITE)
     return mark, history.entries[version]
 
@@ -107,7 +107,7 @@ def test_who_came_between_decides_what_a_position_is_worth(
     run = running(history)
     for act in acts:
         act(history)
-    base = judged(history, *landed(history, run, compared=compared, overwrites=False))
+    base = judged(history, *landed(history, run, compared=compared, by_snapshot_inputs=False))
     wanted = of_compared if compared else of_appended
     assert type(base) is type(wanted)
     if isinstance(base, BaseReverted) and isinstance(wanted, BaseReverted):
@@ -118,12 +118,14 @@ def test_a_commit_that_replaced_all_rows_of_its_partitions_holds_whichever_run_c
     history = began()
     run = running(history)
     another_run()(history)
-    assert judged(history, *landed(history, run, compared=False, overwrites=True)) == BaseHolds((history.entries[2],))
+    assert judged(history, *landed(history, run, compared=False, by_snapshot_inputs=True)) == BaseHolds(
+        (history.entries[2],)
+    )
 
 
 def test_a_commit_that_was_planned_on_a_later_version_is_of_a_table_that_was_deleted():
     history = began()
-    mark, commit = landed(history, running(history), compared=True, overwrites=False)
+    mark, commit = landed(history, running(history), compared=True, by_snapshot_inputs=False)
     base = judge_base((), commit, replace(mark, base=commit.version))
     assert isinstance(base, BaseReverted) and "deleted meanwhile" in base.reason
 
@@ -133,7 +135,7 @@ def test_a_log_with_a_hole_is_not_taken_for_a_whole_one():
     run = running(history)
     for _ in range(3):
         history.add("OPTIMIZE")
-    mark, commit = landed(history, run, compared=True, overwrites=False)
+    mark, commit = landed(history, run, compared=True, by_snapshot_inputs=False)
     between = [history.entries[4], history.entries[2]]
     assert isinstance(judge_base(between, commit, mark), BaseReverted)
 
@@ -158,7 +160,7 @@ acts = st.sampled_from(
     between=st.lists(acts, max_size=4),
     kept=st.integers(0, 8),
     compared=st.booleans(),
-    overwrites=st.booleans(),
+    by_snapshot_inputs=st.booleans(),
 )
 def test_a_run_and_the_next_run_agree_about_its_commit(
     before: list[Act],
@@ -166,7 +168,7 @@ def test_a_run_and_the_next_run_agree_about_its_commit(
     kept: int,
     *,
     compared: bool,
-    overwrites: bool,
+    by_snapshot_inputs: bool,
 ):
     history = began()
     for act in before:
@@ -174,7 +176,7 @@ def test_a_run_and_the_next_run_agree_about_its_commit(
     run = running(history)
     for act in between:
         act(history)
-    mark, commit = landed(history, run, compared=compared, overwrites=overwrites and not compared)
+    mark, commit = landed(history, run, compared=compared, by_snapshot_inputs=by_snapshot_inputs and not compared)
     history.clean(min(kept, commit.version))
     found = find_cursor(history, history.head(), history.asset, PARTITION)
     try:

@@ -143,7 +143,7 @@ def test_a_restore_to_a_point_in_time_is_not_guessed(history: History):
     history.restore(None)
     found = cursor(history)
     assert isinstance(found, Lost)
-    assert found.reason == "version 1 restored the table to a point in time"
+    assert found.reason == "version 1 restored the table by a timestamp, so its log does not say to which version"
     assert (found.generation, found.epoch) == (Generation.after(1), 0)
 
 
@@ -155,7 +155,7 @@ def test_what_a_session_says_of_its_restore_is_not_what_it_restored(history: His
     history.entries[-1] = replace(history.entries[-1], user_metadata=mark if said == "a mark" else mark[:30])
     found = cursor(history)
     assert isinstance(found, Lost)
-    assert found.reason == "version 1 restored the table to a point in time"
+    assert found.reason == "version 1 restored the table by a timestamp, so its log does not say to which version"
 
 
 def test_a_commit_planned_before_a_restore_and_landed_after_it_is_not_believed(history: History):

@@ -221,7 +221,7 @@ class Lake:
         step = self.begin(asset, table, reads=reads, **options)
         inputs = self.read(step, asset, reads)
         kind = get_annotations(asset, eval_str=True)["return"]
-        foreseen = step.nothing_to_do(overwrites=kind in (Overwrite, DataFrame))
+        foreseen = step.nothing_to_do(by_snapshot_inputs=kind in (Overwrite, DataFrame))
         result = asset(**inputs)
         write: Write = Overwrite(result) if isinstance(result, DataFrame) else result
         rests = step.nothing_to_write(write) is not None

@@ -2,10 +2,11 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 
-from lakehouse import Append, Changes, Merge, Overwrite, Policy, Read, Table
+from lakehouse import Append, Changes, History, Merge, Overwrite, Policy, Read, Table
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import NewColumnsError
 from tests.support.assets import copy
@@ -57,6 +58,24 @@ def test_two_partitions_that_read_at_once_get_the_column_by_a_comparison_each(la
         late.commit(write, lake.retry)
     lake.materialize(filled, BY_K, slice=B)
     assert as_the_source(lake, "filled")
+
+
+def past(src: Changes) -> History:
+    return History(src)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asset", [copy, past])
+def test_a_table_gets_a_column_of_its_source_although_no_row_differs(lake: Lake, asset: Any) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(asset, KEYED)
+    before = lake.frame(asset.__name__).collect()
+    lake.sql("ALTER TABLE {src} ADD COLUMN w INT")
+    lake.sql("UPDATE {src} SET v = v WHERE id = 1")
+    lake.materialize(asset, KEYED)
+    after = lake.frame(asset.__name__)
+    assert "w" in after.columns
+    assert sorted(after.drop("w").collect()) == sorted(before)
 
 
 @pytest.mark.slow

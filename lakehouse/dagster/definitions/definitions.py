@@ -117,14 +117,14 @@ def _end_early(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
         else dg.In.from_definition(input_)
         for input_ in op.input_defs
     }
-    function = _call_if_needed(compute.decorated_fn, name, overwrites=kind_of(asset).follows_snapshot_inputs)
+    function = _call_if_needed(compute.decorated_fn, name, by_snapshot_inputs=kind_of(asset).follows_snapshot_inputs)
     return remake(asset, compute_fn=type(compute)(function), ins=ins, outs=_results(op))
 
 
-def _call_if_needed(function: Callable[..., Any], asset: str, *, overwrites: bool) -> Callable[..., Any]:
+def _call_if_needed(function: Callable[..., Any], asset: str, *, by_snapshot_inputs: bool) -> Callable[..., Any]:
     @wraps(function)
     def compute(*args: Any, **inputs: Any) -> Any:
-        outcome = _outcome(overwrites=overwrites)
+        outcome = _outcome(by_snapshot_inputs=by_snapshot_inputs)
         if outcome is not None:
             return outcome
         read = {name: value.read() if isinstance(value, Postponed) else value for name, value in inputs.items()}
@@ -134,13 +134,13 @@ def _call_if_needed(function: Callable[..., Any], asset: str, *, overwrites: boo
     return compute
 
 
-def _outcome(*, overwrites: bool) -> NothingToDo | None:
+def _outcome(*, by_snapshot_inputs: bool) -> NothingToDo | None:
     execution = asset_context()
     writer = None if execution is None else writer_of(execution)
     if execution is None or writer is None:  # somebody calls the asset, outside a run
         return None
     with as_dagster_failures(execution):
-        return writer.step_of(execution).nothing_to_do(overwrites=overwrites)
+        return writer.step_of(execution).nothing_to_do(by_snapshot_inputs=by_snapshot_inputs)
 
 
 def _postpone(given: dg.In) -> dg.In:

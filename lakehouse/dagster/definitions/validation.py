@@ -152,7 +152,7 @@ def _refuse_ranges(table: AssetTable, asset: dg.AssetsDefinition) -> None:
 
 
 def _refuse_full(table: AssetTable) -> None:
-    """Refuses `refresh="full"` of a table whose rows cannot be computed again; of a manager the word does not count."""
+    """Refuses `refresh="full"` of a table whose rows cannot be computed again; a manager may say it of all tables."""
     if table.declared.policy.refresh != "full":
         return
     if table.kind.past in (PastRows.APPENDED, PastRows.KEPT):

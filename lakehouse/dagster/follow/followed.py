@@ -36,8 +36,8 @@ def backlogs_by_partition(
 
     Returns:
         For each partition: its backlog, and, if the whole source must be read, the newest commit that changed its rows,
-        or None if that commit is unknown. Such a commit justifies one more run. No commit justifies another run that
-        refuses the gap.
+        or None if that commit is unknown. Such a commit justifies one more run. If the run would refuse the gap, there
+        is no such commit.
     """
     walked, by_cursor = _Walked(log), dict[int, Backlog]()
     for cursor in cursors.values():  # many partitions may have one
@@ -302,7 +302,7 @@ class Followed:
         """Whether a run refuses a gap of a source, for which no archive may answer, instead of reading all of it."""
         reads = [read for name, read in self.table.changes.items() if self.table.inputs.get(name) == source]
         past, declared = self.table.past or PastRows.COMPUTED, self.table.declared
-        return all(read.archive is None and not may_compare(past, declared, read, declared.policy) for read in reads)
+        return all(read.archive is None and not may_compare(past, declared, read, self.table.policy) for read in reads)
 
     def _mappings(self, logs: Logs, own: frozenset[str]) -> tuple[SourcePartitions, ...] | LeftOut:
         """To which of the table's own partitions the rows of each source belong."""

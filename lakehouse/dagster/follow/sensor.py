@@ -8,7 +8,7 @@ import dagster as dg
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.follow.tick import Pace, Tick
 from lakehouse.dagster.follow.watch import Watch
-from lakehouse.dagster.io_manager import roots_of
+from lakehouse.dagster.io_manager import managed_tables
 from lakehouse.delta.location import Location
 from lakehouse.errors import DefinitionError
 
@@ -50,7 +50,10 @@ def change_sensor(
             f"change_sensor '{name}' does not know where its tables are. Give either root=..., the root of the one "
             f"DeltaIOManager, or resources=..., those of the definitions."
         )
-    code_location = CodeLocation.of(assets, roots_of(resources) if root is None else lambda _: Location(root))
+    if root is None:
+        code_location = managed_tables(assets, resources)
+    else:
+        code_location = CodeLocation.of(assets, lambda _: Location(root))
     return sensor_of(code_location, name, pace, minimum_interval_seconds, default_status)
 
 

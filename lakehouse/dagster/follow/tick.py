@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
-from dagster import DagsterRunStatus, RunsFilter
+from dagster import RunsFilter
 
-from lakehouse.dagster.failures import SILENT, silence
+from lakehouse.dagster.failures import SILENT, UNDER_WAY, silence
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
 from lakehouse.dagster.follow.requests import Request, Started, digest_of, ending, for_cursor, from_cursor
 from lakehouse.dagster.follow.watch import Behind, Look, UpToDate, Watch
@@ -47,16 +47,6 @@ def left_out(reasons: Mapping[dg.AssetKey, str]) -> list[str]:
     """A sentence for each table that is left out, up to so many; a tick's text is for people."""
     sentences = [f"Left out: {key.to_user_string()} ({why.rstrip('.')})." for key, why in sorted(reasons.items())]
     return sentences[:_SHOWN] + ([f"And {len(sentences) - _SHOWN} more."] if len(sentences) > _SHOWN else [])
-
-
-_UNDER_WAY = [
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-    DagsterRunStatus.SUSPENDED,
-    DagsterRunStatus.CANCELING,
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +174,7 @@ class Tick:
         A run of other tables alone is of a sensor that has the same name in another code location.
         """
         alive: list[dg.DagsterRun] = []
-        for record in self._instance.get_run_records(RunsFilter(tags={SENSOR: self._name}, statuses=_UNDER_WAY)):
+        for record in self._instance.get_run_records(RunsFilter(tags={SENSOR: self._name}, statuses=UNDER_WAY)):
             run, seconds = record.dagster_run, silence(self._instance, record, self._now)
             if run.asset_selection and self._watch.tables.keys().isdisjoint(run.asset_selection):
                 continue

@@ -82,7 +82,7 @@ def _entry(planning: Planning, node: Node) -> Entry:
 
 
 def _came_or_went(planning: Planning, node: Node, want: frozenset[str]) -> Relation | None:
-    """Values that a node has more or fewer of than before, if it has no other columns.
+    """Values that come or go, if the node is reduced to the wanted columns.
 
     A change of another column is none here: so a row that is there before and after does not count as missing. Columns
     that no step can compute are left out, but what they are computed of counts.

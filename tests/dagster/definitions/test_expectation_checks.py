@@ -140,7 +140,8 @@ def test_a_forecast_that_calls_the_function_says_which_rows_break_what(house: Ho
     defs = dg.Definitions(assets=[orders, asset], resources={"io_manager": house.io_manager})
     house.lake.sql("UPDATE {orders} SET v = 5 WHERE id = 1")
     write = explain(defs, "copies", call=True).write
-    assert write is not None and "1 of 3 rows breaks the expectation v_ge_10 (v >= 10) [id=1]." in str(write.planned)
+    assert write is not None
+    assert write.broken == ("In the result 1 of 3 rows breaks the expectation v_ge_10 (v >= 10) [id=1].",)
     house.lake.sql("UPDATE {orders} SET v = 1000 WHERE id = 2")
     assert "1 of 3 rows breaks the expectation small" in explain(defs, "copies", call=True).why
 

@@ -147,14 +147,25 @@ def test_only_the_partitions_that_are_due_are_rewritten(lake: Lake, mapping: str
     assert not purge.tasks or sum(file.deleted or 0 for file in look(lake, "days").live) == 0
 
 
+def alter(lake: Lake, *comments: str) -> None:
+    """Commits without rows to `copy`; every other of its versions has a checkpoint."""
+    for comment in comments:
+        options = f"'delta.checkpointInterval' = '2', 'comment' = '{comment}'"
+        lake.sql("ALTER TABLE {copy} SET TBLPROPERTIES (" + options + ")")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("cursor", [Known, Lost])
 def test_log_cleanup_takes_the_position_of_a_table_that_nobody_runs_unless_upkeep_commits_its_mark_again(
     lake: Lake, cursor: type
 ) -> None:
-    """A checkpoint keeps what a table holds, and the epochs of its writers, but not what commits say of themselves."""
+    """A checkpoint keeps what a table holds, and the epochs of its writers, but not what commits say of themselves.
+
+    Delta removes the commits in front of a checkpoint that is older than the retention, when it writes another.
+    """
     lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
     lake.materialize(copy, KEYED)
+    alter(lake, "a", "b")
     set_back(lake.root / "src", 40)
     set_back(lake.root / "copy", 40)
     if cursor is Known:
@@ -162,9 +173,7 @@ def test_log_cleanup_takes_the_position_of_a_table_that_nobody_runs_unless_upkee
         assert [task.work for task in needed.tasks] == [UpkeepWork.MARK]
         carry_out(lake, needed)
         assert look(lake, "copy", Rules()).tasks == ()
-    for comment in ("a", "b", "c"):
-        options = f"'delta.checkpointInterval' = '2', 'comment' = '{comment}'"
-        lake.sql("ALTER TABLE {copy} SET TBLPROPERTIES (" + options + ")")
+    alter(lake, "c", "d", "e")
     names = {file.name for file in (lake.root / "copy" / "_delta_log").iterdir()}
     assert f"{0:020}.json" not in names, "Delta has cleaned the log"
     log = log_of(lake, "copy")

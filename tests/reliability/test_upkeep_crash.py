@@ -8,7 +8,7 @@ from lakehouse.cursor.newest_mark import mark_in
 from lakehouse.upkeep.due import UpkeepWork
 from tests.reliability.checker import check
 from tests.reliability.park import parked
-from tests.reliability.pipeline import STEPS, assets, create, edit
+from tests.reliability.pipeline import FIRST, SRC, STEPS, assets
 from tests.reliability.upkeep_victim import UpkeepOrder, UpkeepPoint
 from tests.reliability.victim import in_our_jvm, in_own_jvm, started
 from tests.support.lake import Lake
@@ -53,14 +53,15 @@ CASES = (
 
 @pytest.fixture
 def moved(lake: Lake) -> Lake:
-    """`current` in several files, some with deleted rows, with past files, behind its source."""
-    create(lake)
-    for number in range(4):
-        edit(lake, number)
+    """`current` in several files, with deleted rows and past files, behind its source."""
+    lake.create("src", FIRST, SRC)
+    lake.materialize(STEPS["current"].asset, STEPS["current"].table)
+    lake.sql("ALTER TABLE {current} SET TBLPROPERTIES (" + PROPERTIES + ")")
+    for number in (1, 2):
+        lake.sql(f"UPDATE {{src}} SET v = v + 1, token = 'edit-{number}' WHERE id = {number}")
+        lake.insert("src", [(10 + number, "b", number, f"edit-{number}-a")])
         lake.materialize(STEPS["current"].asset, STEPS["current"].table)
-        if number == 0:
-            lake.sql("ALTER TABLE {current} SET TBLPROPERTIES (" + PROPERTIES + ")")
-    edit(lake, 4)
+    lake.sql("UPDATE {src} SET v = v + 1, token = 'edit-3' WHERE id = 3")
     return lake
 
 
@@ -84,12 +85,11 @@ def data(lake: Lake) -> set[str]:
 def test_a_killed_upkeep_leaves_nothing_half_done(
     moved: Lake, tmp_path_factory: pytest.TempPathFactory, case: Killed
 ) -> None:
-    if case.work is UpkeepWork.PURGE:  # a table of one file, so that nothing is merged
+    if case.work is UpkeepWork.PURGE:  # of a table of one file, so that nothing is merged
         moved.sql("OPTIMIZE {current}")
-        moved.sql("DELETE FROM {current} WHERE id = (SELECT min(id) FROM {current})")
+        moved.sql("DELETE FROM {src} WHERE id = 4")
         moved.materialize(STEPS["current"].asset, STEPS["current"].table)
-        moved.sql("OPTIMIZE {current}")
-        moved.sql("UPDATE {src} SET v = v + 1 WHERE v < 40 AND id IN (SELECT max(id) FROM {src} WHERE v < 40)")
+        moved.insert("src", [(20, "b", 20, "edit-4")])
     for table in ("src", "current"):
         set_back(moved.root / table, case.days)
     before, files = moved.rows("current"), data(moved)

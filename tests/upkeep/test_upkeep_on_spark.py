@@ -18,7 +18,8 @@ from lakehouse.upkeep.registration import register
 from tests.support.dagster_house import Running
 from tests.support.lake import Lake
 from tests.support.marked_tables import append, run
-from tests.support.ready_runs import KEYED, SRC, copy
+from tests.support.raises import raises_code
+from tests.support.ready_runs import KEYED, SRC, copy, ready
 from tests.support.ticks import ticked
 from tests.upkeep.by_hand import carry_out, compares, log_of, look, states
 from tests.upkeep.earlier import set_back
@@ -181,3 +182,22 @@ def test_log_cleanup_takes_the_position_of_a_table_that_nobody_runs_unless_upkee
     lake.insert("src", [(3, "c", 30)])
     assert compares(lake, copy, KEYED) == (cursor is Lost), "without its position the run compares everything"
     assert lake.rows("copy") == lake.rows("src")
+
+
+@pytest.mark.slow
+def test_of_a_repeated_mark_and_a_run_one_gives_way(lake: Lake) -> None:
+    """They have the same epoch, so Delta refuses or skips the second, whichever that is."""
+    lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
+    lake.materialize(copy, KEYED)
+    set_back(lake.root / "copy", 20)
+    planned = look(lake, "copy", Rules())
+    lake.insert("src", [(3, "c", 30)])
+    step, write = ready(lake)
+    carry_out(lake, planned)
+    with raises_code("OVERTAKEN"):
+        step.commit(write, lake.retry)
+    assert not compares(lake, copy, KEYED), "the run is made again, and reads on"
+    assert lake.rows("copy") == lake.rows("src")
+    before = lake.version("copy")
+    carry_out(lake, planned)
+    assert lake.version("copy") == before, "the mark of before the run is not there behind it"

@@ -105,7 +105,7 @@ def test_a_killed_upkeep_leaves_nothing_half_done(
     assert moved.rows("current") == before, "every row is there, and no row twice"
     assert (case.point == "some files gone") == bool(files - data(moved)), "the kill hit its point"
     settle(moved)
-    if case.work is not UpkeepWork.FREE:  # the checker reads past versions
+    if case.days == 0:  # the checker reads past versions, and upkeep has removed old ones
         own = [asset for asset in assets(moved.root) if asset.name == "current"]
         assert check(own, died=["victim", "upkeep", *_runs(moved)]) == []
 

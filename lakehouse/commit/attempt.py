@@ -130,9 +130,13 @@ def lost_to(writing: Writing, attempt: Attempt) -> tuple[LostAttempt, Head | Non
 
 
 def _mark(writing: Writing, head: Head | None, statement: Statement) -> Mark:
-    log_after = _log_after(writing, head)
     return writing.run.mark(
-        uuid4().hex, version_of(head), compared=statement.compared, log_after=log_after, rows=replaced_rows(statement)
+        uuid4().hex,
+        version_of(head),
+        compared=statement.compared,
+        log_after=_log_after(writing, head),
+        rows=replaced_rows(statement),
+        lost_to=tuple(lost.rivals[0].version for lost in writing.lost if lost.rivals),
     )
 
 

@@ -91,6 +91,7 @@ class Mark:
         columns: The digest of the columns of its result, of a `Merge`; None of another write.
         rows: How many rows the commit inserted, updated and deleted; None if Delta counts them itself. It does not
             where rows replace others: each update is then a row that was deleted and one that was inserted.
+        lost_to: For each attempt that the run lost before, the version of the rival's commit; the newest, if several.
     """
 
     asset: str
@@ -114,6 +115,7 @@ class Mark:
     columns: str | None = None
     code: Code | None = None
     rows: Rows | None = None
+    lost_to: tuple[int, ...] = ()
 
     @property
     def application_id(self) -> str:
@@ -162,6 +164,7 @@ class Mark:
                 | ({"columns": self.columns} if self.columns is not None else {})
                 | ({"code": _code_to_json(self.code)} if self.code is not None else {})
                 | ({"rows": _rows_to_json(self.rows)} if self.rows is not None else {})
+                | ({"lost_to": list(self.lost_to)} if self.lost_to else {})
             },
             separators=(",", ":"),
         )
@@ -220,6 +223,7 @@ class Mark:
                 columns=None if body.get("columns") is None else _text(body["columns"]),
                 code=None if body.get("code") is None else _code_from_json(body["code"]),
                 rows=None if body.get("rows") is None else _rows_from_json(body["rows"]),
+                lost_to=tuple(_number(version) for version in body.get("lost_to", [])),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error

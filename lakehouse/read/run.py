@@ -264,7 +264,14 @@ class Run:
         return mark.run == self.run_id or mark.run in self.aliases
 
     def mark(
-        self, attempt: str, base: int, *, compared: bool, log_after: int | None = None, rows: Rows | None = None
+        self,
+        attempt: str,
+        base: int,
+        *,
+        compared: bool,
+        log_after: int | None = None,
+        rows: Rows | None = None,
+        lost_to: tuple[int, ...] = (),
     ) -> Mark:
         """The mark of an attempt; its arguments are those of `Mark`."""
         return Mark(
@@ -289,6 +296,7 @@ class Run:
             columns=self.columns,
             code=self.asset.code,
             rows=rows,
+            lost_to=lost_to,
         )
 
 

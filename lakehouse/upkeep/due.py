@@ -124,13 +124,14 @@ class TableUpkeep:
     last: int = 0
 
 
-def upkeep_of(log: "FileLog", readers: Readers, rules: Rules) -> TableUpkeep | None:
+def upkeep_of(log: "FileLog", readers: Readers, rules: Rules, oldest: int = 0) -> TableUpkeep | None:
     """What a table needs, by its log alone; None if this process cannot list its files.
 
     Args:
         log: Its log.
         readers: Its readers.
         rules: From when on work is due.
+        oldest: The oldest commit that is looked at. Past files that only earlier commits name are not among the result.
 
     Raises:
         UnreadableLogError: Its log cannot be read.
@@ -139,8 +140,8 @@ def upkeep_of(log: "FileLog", readers: Readers, rules: Rules) -> TableUpkeep | N
     live = log.live_files(head.version)
     if live is None:
         return None
-    last, freed_upto = past_upkeep(log, head)
-    past = past_of(log.entries_after(freed_upto, head.version))
+    last, freed_upto = past_upkeep(log, head, oldest)
+    past = past_of(log.entries_after(max(freed_upto, oldest - 1), head.version))
     unneeded = readers.unneeded_files(past)
     position, mark = _mark(log, head, readers)
     return TableUpkeep(
@@ -155,15 +156,20 @@ def upkeep_of(log: "FileLog", readers: Readers, rules: Rules) -> TableUpkeep | N
     )
 
 
-def past_upkeep(log: Log, head: Head) -> tuple[int, int]:
+def past_upkeep(log: Log, head: Head, oldest: int = 0) -> tuple[int, int]:
     """What the log says of upkeep.
+
+    Args:
+        log: The log of the table.
+        head: Where the table stands.
+        oldest: The oldest commit that is looked at.
 
     Returns:
         When its newest OPTIMIZE, REORG or VACUUM was made, in milliseconds since the epoch; 0 if there is none. And
         the last version whose past files upkeep has removed, by its newest VACUUM that came to its end; -1 if none.
     """
     last = 0
-    for commit in log.commits(head.version):
+    for commit in log.commits(head.version, oldest):
         if commit.operation in UPKEEP:
             last = last or commit.timestamp
         if commit.operation == "VACUUM END" and commit.parameters.get("status") == "COMPLETED":

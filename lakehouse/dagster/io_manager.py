@@ -151,7 +151,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         nothing = step.nothing_to_write(write)
         if nothing is not None:
             return nothing
-        refuse_second_driver(execution, step.asset.ref, self._driver)
+        refuse_second_driver(execution, step.asset.ref, self.driver)
         with listening(step.hear, to_log(context.log)):
             try:
                 return step.commit(write, self.conflicts)
@@ -184,7 +184,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             self._prepared = session
         return session
 
-    def _driver(self) -> str | None:
+    def driver(self) -> str | None:
+        """The id of the Spark application of its session; None if Spark does not say."""
         return setting(self.session(), "spark.app.id")
 
     def writing_session(self) -> SparkSession:

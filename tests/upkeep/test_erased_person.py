@@ -96,6 +96,7 @@ def pass_days(lake: Lake, days: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_page_on_erasing_a_person_leaves_no_file_that_names_the_person(lake: Lake) -> None:
     lake.create("customers", ROWS, COLUMNS, **{"delta.enableDeletionVectors": "true"})
     materialize(lake)

@@ -73,13 +73,13 @@ def _plan(
 
     A quarantine that is not there is made without rows as well, so that others can read it from the first run on.
     """
-    head, rejected = run.head, judged.rejected
+    head, rejected, asset = run.head, judged.rejected, run.name.removesuffix(SUFFIX)
     if not judged.rejects and head is not None and run.ref.log(lambda: spark).live_rows(head.version) == 0:
         return Skip()
     if head is None:
         if rejected is None:
             return Skip()
-        rows = with_promises(run.name, with_numbers(rejected if judged.rejects else rejected.limit(0), key), touched)
+        rows = with_promises(asset, with_numbers(rejected if judged.rejects else rejected.limit(0), key), touched)
         created = difference(rows, None, run.table.key_columns).drop(OPERATION)
         return Create(created.withColumn(RUN_ID, F.lit(run.run_id)))
     stored = TableVersion.of(spark, run.ref, head).rows()
@@ -90,7 +90,7 @@ def _plan(
         rows = fit(run.ref, with_numbers(rejected, key), existing.schema, may_add=True)
     within_key = touched is None or fold(touched.columns) <= fold(key)
     partitions = few_partitions(run, head) if within_key else ()
-    changed = compare(run.name, rows, touched, existing, run.table.key_columns, partitions)
+    changed = compare(asset, rows, touched, existing, run.table.key_columns, partitions)
     same_columns = len(rows.columns) == len(existing.columns)
     return choose_statement(
         run,

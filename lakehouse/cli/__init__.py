@@ -3,6 +3,6 @@
 In: arguments. Out: text, or one JSON document with `--json`; an exit code.
 The folder `runs` is the command `run`, `keeping` the commands `readers` and `upkeep`; `pages` is how answers look.
 Law: a command needs no JVM where the log is enough, and nothing is imported that it does not need.
-Read: main, command, loading; then what the commands answer: table_status, tables, status, comparisons,
+Read: main, command, loading; then what the commands answer: tables, status, comparisons,
 table_diff, before_a_run, doctor, examinations, spark, new.
 """

@@ -20,9 +20,9 @@ from lakehouse.cli.examinations import (
     of_tables,
 )
 from lakehouse.cli.loading import definitions, target
-from lakehouse.cli.table_status import table_statuses
 from lakehouse.cli.tables import declared_logs, logs_of
 from lakehouse.errors import LakehouseError
+from lakehouse.status.table_status import table_statuses
 
 if TYPE_CHECKING:
     import dagster as dg

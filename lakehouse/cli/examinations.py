@@ -12,13 +12,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.cli.table_status import TableState, TableStatus
 from lakehouse.delta.commit_info import count_of
 from lakehouse.server.jars import DIRECTORY, delta_jars, missing
 from lakehouse.server.jvm import java, java_problem
 from lakehouse.server.lifecycle import SERVER
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.server.versions import TESTED
+from lakehouse.status.table_status import TableState, TableStatus
 
 if TYPE_CHECKING:
     import dagster as dg

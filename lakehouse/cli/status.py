@@ -1,25 +1,26 @@
-"""`lakehouse status`: where each table stands, how far it has read its sources, when it was last compared."""
+"""`lakehouse status`: where each table stands, what readers hold back, which upkeep is due; as text or as a page."""
 
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_place
 from lakehouse.cli.comparisons import Comparisons, comparisons
-from lakehouse.cli.keeping.table_readers import holding
 from lakehouse.cli.loading import definitions, target
-from lakehouse.cli.pages.readers_page import Holder
-from lakehouse.cli.table_status import TableState, TableStatus, table_statuses
 from lakehouse.cli.tables import declared_logs, logs_of
 from lakehouse.cursor.code import Code
+from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import LakehouseError
+from lakehouse.status.lakehouse_status import Declarations, LakehouseStatus, TableReport, lakehouse_status
+from lakehouse.status.table_status import TableState, TableStatus
 
 if TYPE_CHECKING:
     import dagster as dg
 
-    from lakehouse.dagster.code_location import AssetTable
+    from lakehouse.dagster.code_location import AssetTable, CodeLocation
     from lakehouse.dagster.io_manager import DeltaIOManager
 
 _WRONG = (TableState.GAP, TableState.UNREADABLE)
@@ -37,63 +38,105 @@ def _add_status_arguments(parser: ArgumentParser) -> None:
         metavar="SECONDS",
         help="look again every two seconds, or as often as you say, until Ctrl-C",
     )
+    more.add_argument(
+        "--html", metavar="FILE", type=Path, help="write one page that needs nothing else, to be mailed or served"
+    )
     more.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What is known of the tables.
+
+    Args:
+        lakehouse: Where they stand.
+        compared: When they were last compared with a recompute.
+        words: The words of the command line that name the definitions; None if only a root is named.
+        first: The tables that do not exist yet, and that a run makes without the name of a partition.
+    """
+
+    lakehouse: LakehouseStatus
+    compared: Comparisons
+    words: Sequence[str] | None = None
+    first: Sequence[str] = ()
 
 
 def _run_status(given: Namespace) -> Answer:
     if given.root is not None:
 
-        def look() -> Answer:
+        def look() -> _Look:
             unknown = Comparisons({}, "no definitions are loaded")
-            logs = logs_of(given)
-            statuses = table_statuses(logs)
-            return _answer(statuses, unknown, holders=holding(logs, statuses))
+            return _Look(lakehouse_status(logs_of(given), _now()), unknown)
     else:
         words, defs = target(given).words, definitions(given)
 
-        def look() -> Answer:
-            statuses, compared, first, holders = _of_definitions(defs)
-            return _answer(statuses, compared, words, first, holders)
+        def look() -> _Look:
+            return _of_definitions(defs, words)
 
-    return look() if given.watch is None else _watch(look, given.watch)
+    if given.html is not None:
+        return _write_page(look(), given.html)
+    return _answer(look()) if given.watch is None else _watch(lambda: _answer(look()), given.watch)
 
 
-def _answer(
-    statuses: Sequence[TableStatus],
-    compared: Comparisons,
-    words: Sequence[str] | None = None,
-    first: Sequence[str] = (),
-    holders: Sequence[Holder] = (),
-) -> Answer:
-    """What the command says of the tables.
+def _now() -> int:
+    return int(time.time() * 1000)
 
-    Args:
-        statuses: Where they stand.
-        compared: When they were compared.
-        words: The words of the command line that name the definitions; None if only a root is named.
-        first: The tables that do not exist yet, and that a run makes without the name of a partition.
-        holders: The readers that hold something back.
-    """
+
+def _answer(look: _Look) -> Answer:
+    """What the command says of the tables."""
     from lakehouse.cli.pages.status_page import StatusPage
 
-    unknown = None if words is None else compared.unknown
-    page = StatusPage(statuses, compared.by_table, unknown, time.time(), words, first, holders)
-    is_wrong = any(status.state in _WRONG for status in statuses)
-    differs = any(comparison.equal is False for comparison in compared.by_table.values())
+    lakehouse, compared = look.lakehouse, look.compared
+    page = StatusPage(
+        lakehouse.statuses,
+        compared.by_table,
+        None if look.words is None else compared.unknown,
+        lakehouse.now / 1000,
+        look.words,
+        look.first,
+        lakehouse.holders,
+        {table.status.name: table.due for table in lakehouse.tables if table.due},
+    )
     value = {
-        "tables": [_value(status, compared) for status in statuses],
+        "tables": [_value(table, compared) for table in lakehouse.tables],
         "comparisons_unknown": compared.unknown,
-        "held_back": [asdict(holder) for holder in holders],
+        "held_back": [asdict(holder) for holder in lakehouse.holders],
     }
-    return Answer(value, page.view(), code=int(is_wrong or differs))
+    return Answer(value, page.view(), code=_code(look))
 
 
-def _value(status: TableStatus, compared: Comparisons) -> dict[str, Any]:
-    comparison = compared.by_table.get(status.name)
+def _code(look: _Look) -> int:
+    is_wrong = any(status.state in _WRONG for status in look.lakehouse.statuses)
+    differs = any(comparison.equal is False for comparison in look.compared.by_table.values())
+    return int(is_wrong or differs)
+
+
+def _write_page(look: _Look, file: Path) -> Answer:
+    """Writes the page for a browser.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    from lakehouse.cli.pages.status_report import status_report
+
+    try:
+        file.write_text(status_report(look.lakehouse, look.compared.by_table), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
+    return Answer(None, f"{count_of(len(look.lakehouse.tables), 'table')}: {file}", code=_code(look))
+
+
+def _value(table: TableReport, compared: Comparisons) -> dict[str, Any]:
+    status, comparison = table.status, compared.by_table.get(table.status.name)
     return {
         **asdict(status),
         "state": status.state.value,
         "compared": None if comparison is None else asdict(comparison),
+        "files": None if table.size is None else table.size.files,
+        "bytes": None if table.size is None else table.size.bytes,
+        "due": [{"work": task.work.name.lower(), "why": task.why} for task in table.due],
+        "runs": [asdict(run) for run in table.runs],
+        "lost_attempts": [asdict(lost) for lost in table.lost],
     }
 
 
@@ -116,24 +159,42 @@ def _watch(look: Callable[[], Answer], seconds: float) -> Answer:
         return answer
 
 
-def _of_definitions(defs: "dg.Definitions") -> tuple[list[TableStatus], Comparisons, list[str], list[Holder]]:
-    """Where the tables stand, when they were last compared, which a run makes first, and who holds something back."""
+def _of_definitions(defs: "dg.Definitions", words: Sequence[str]) -> _Look:
+    """What is known of the tables of definitions, also of those that no run has made yet."""
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
-    code_location, managers = code_location_of(defs), managers_of(defs.resources)
-    codes = {
-        table.name: code
-        for table in code_location.tables.values()
-        if table.manager in managers and (code := _code_to_compare(table, managers[table.manager])) is not None
-    }
+    code_location = code_location_of(defs)
     logs = declared_logs(code_location)
-    by_name = {status.name: status for status in table_statuses(logs, codes)}
+    lakehouse = lakehouse_status(logs, _now(), _declarations(code_location, managers_of(defs.resources)))
+    by_name = {table.status.name: table for table in lakehouse.tables}
     assets = {table.name: table for table in code_location.tables.values() if table.is_written}
-    statuses = [
-        by_name.get(name) or TableStatus(name, None, None) for name in logs if name in by_name or name in assets
+    tables = [
+        by_name.get(name) or TableReport(TableStatus(name, None, None))
+        for name in logs
+        if name in by_name or name in assets
     ]
     first = [name for name in logs if name not in by_name and name in assets and assets[name].partitions_def is None]
-    return statuses, comparisons(code_location), first, holding(logs, statuses)
+    return _Look(replace(lakehouse, tables=tuple(tables)), comparisons(code_location), words, first)
+
+
+def _declarations(code_location: "CodeLocation", managers: "Mapping[str, DeltaIOManager]") -> Declarations:
+    """What definitions say of their tables that no log does."""
+    tables = [*code_location.tables.values()]
+    unreadable = dict[str, dict[str, str]]()
+    for table in tables:
+        why = None if table.ref is None else table.ref.why_only_spark()
+        for source in code_location.followed_by(table) if why is not None else ():
+            unreadable.setdefault(source.name, {})[table.name] = why or ""
+    return Declarations(
+        {
+            table.name: code
+            for table in tables
+            if table.manager in managers and (code := _code_to_compare(table, managers[table.manager])) is not None
+        },
+        {table.name: table.declared.reader_limits for table in tables},
+        unreadable,
+        {table.name for table in tables if table.is_written and table.root is not None},
+    )
 
 
 def _code_to_compare(table: "AssetTable", manager: "DeltaIOManager") -> Code | None:

@@ -19,9 +19,10 @@ from lakehouse.errors import ReadError
 if TYPE_CHECKING:
     from lakehouse.cli.pages.table_pages import Change
     from lakehouse.dagster.code_location import CodeLocation
+    from lakehouse.delta.file_log import FileLog
 
 
-def logs_of(given: Namespace) -> dict[str, Log]:
+def logs_of(given: Namespace) -> "dict[str, FileLog]":
     """The log of each table by its name: of a directory all tables below it, else those of the definitions.
 
     Raises:
@@ -39,7 +40,7 @@ def logs_of(given: Namespace) -> dict[str, Log]:
     return declared_logs(code_location_of(definitions(given)))
 
 
-def declared_logs(code_location: "CodeLocation") -> dict[str, Log]:
+def declared_logs(code_location: "CodeLocation") -> "dict[str, FileLog]":
     """The log of each table of a code location by its name, without those that only Spark can read."""
     from lakehouse.delta.file_log import FileLog  # it loads deltalake, which a help text does without
 
@@ -49,7 +50,7 @@ def declared_logs(code_location: "CodeLocation") -> dict[str, Log]:
     }
 
 
-def log_of(table: str, logs: dict[str, Log]) -> Log:
+def log_of(table: str, logs: "dict[str, FileLog]") -> "FileLog":
     """The log of one table.
 
     Raises:

@@ -147,15 +147,20 @@ def lost_to(writing: Writing, attempt: Attempt) -> tuple[LostAttempt, Head | Non
         first_line(attempt.error)[:200] if attempt.error is not None and conflict.kind is ConflictKind.UNKNOWN else ""
     )
     changed = changed_by(writing.spark, writing.run, writing.write, rivals)
-    lost = LostAttempt(conflict, rivals, changed, attempt.seconds, sentence)
+    lost = LostAttempt(writing.run.name, conflict, rivals, changed, attempt.seconds, sentence)
     writing.lost.append(lost)
     return lost, head
 
 
 def _mark(writing: Writing, head: Head | None, statement: Statement) -> Mark:
-    log_after = _log_after(writing, head)
+    lost = [attempt for attempt in writing.lost if attempt.rivals and attempt.table == writing.run.name]
     return writing.run.mark(
-        uuid4().hex, version_of(head), compared=statement.compared, log_after=log_after, rows=replaced_rows(statement)
+        uuid4().hex,
+        version_of(head),
+        compared=statement.compared,
+        log_after=_log_after(writing, head),
+        rows=replaced_rows(statement),
+        lost_to=tuple(attempt.rivals[0].version for attempt in lost),
     )
 
 

@@ -93,6 +93,7 @@ class Mark:
             where rows replace others: each update is then a row that was deleted and one that was inserted.
         beside: The version of the other table, of a table and its quarantine: of the quarantine that goes with the
             commit; of the table that the run of a quarantine's commit had found. None if there is no other.
+        lost_to: For each attempt that the run lost before, the version of the rival's commit; the newest, if several.
     """
 
     asset: str
@@ -117,6 +118,7 @@ class Mark:
     code: Code | None = None
     rows: Rows | None = None
     beside: int | None = None
+    lost_to: tuple[int, ...] = ()
 
     @property
     def application_id(self) -> str:
@@ -166,6 +168,7 @@ class Mark:
                 | ({"code": _code_to_json(self.code)} if self.code is not None else {})
                 | ({"rows": _rows_to_json(self.rows)} if self.rows is not None else {})
                 | ({"beside": self.beside} if self.beside is not None else {})
+                | ({"lost_to": list(self.lost_to)} if self.lost_to else {})
             },
             separators=(",", ":"),
         )
@@ -225,6 +228,7 @@ class Mark:
                 code=None if body.get("code") is None else _code_from_json(body["code"]),
                 rows=None if body.get("rows") is None else _rows_from_json(body["rows"]),
                 beside=None if body.get("beside") is None else _number(body["beside"]),
+                lost_to=tuple(_number(version) for version in body.get("lost_to", [])),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error

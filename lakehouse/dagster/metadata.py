@@ -96,7 +96,7 @@ def report(
     metadata |= facts.fetch("the rows of the partition", lambda: partition_rows(run, log(), head), {})
     metadata |= facts.fetch("the changed rows", lambda: _sample(run, outcome, head, spark), {})
     metadata |= facts.fetch("the columns of the table", lambda: _columns(run, log(), head, spark), {})
-    metadata |= facts.fetch("of which columns its columns are made", lambda: _lineage(execution, run, outcome), {})
+    metadata |= facts.fetch("from which columns its columns are made", lambda: _lineage(execution, run, outcome), {})
     metadata |= facts.fetch("where the catalog has the table", lambda: _locations(run, spark), {})
     data_version = facts.fetch("the data version", lambda: _data_version(execution, run, log(), head), None)
     if data_version is not None:

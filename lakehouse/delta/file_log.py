@@ -23,7 +23,7 @@ from lakehouse.delta.growth import Entry, growths
 from lakehouse.delta.limits import limits
 from lakehouse.delta.location import Location, Storage
 from lakehouse.delta.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, Size, keeps_feed
-from lakehouse.delta.log_files import Opened, files_of, newest
+from lakehouse.delta.log_files import Opened, files_of, newest, table_from
 from lakehouse.errors import UnreadableLogError
 
 _FRAMING = re.compile(r"\x1b\[[0-9;]*m|\u21b3|<\?xml[^>]*>|^\s+\d+: .*$|^\s+at \S+:\d+:\d+$", re.MULTILINE)
@@ -36,6 +36,8 @@ _COLLATED_PROBLEM = (
 _COLLATED_REMEDY = "Write the table again, with CAST(column AS STRING) in SQL text, mode overwrite and overwriteSchema."
 _FEATURE = re.compile(r"Feature '([^']+)' is not supported|(catalog-managed) table")
 """How deltalake names a table feature that it does not know."""
+_VECTORS = "deletionVectors"
+"""The feature of a table whose rows may be deleted without rewriting their file."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 """How S3 names what is wrong."""
 
@@ -53,6 +55,7 @@ class FileLog:
         self._files = files_of(location)
         self._table = table
         self._newest: DeltaTable | None = None
+        self._opened: Opened | None = None
 
     def head(self) -> Head | None:
         self._newest = delta = self._open()
@@ -74,7 +77,7 @@ class FileLog:
         delta = self._at(version)
         if delta is None:
             return None
-        files = pa.table(delta.get_add_actions())
+        files = table_from(delta.get_add_actions())
         if holds is not None:
             values: Any = files.column("partition").to_pylist()
             files = files.filter(pa.array(map(holds, values), pa.bool_()))
@@ -82,8 +85,10 @@ class FileLog:
         written = int(pc.sum(counts).as_py() or 0)
         if counts.null_count or written > limits().vector_rows:
             return None
+        if _VECTORS not in (delta.protocol().reader_features or ()):
+            return written
         try:
-            vectors = pa.table(delta.deletion_vectors())
+            vectors = table_from(delta.deletion_vectors())
         except DeltaError:  # it reads no vectors of a table with a feature that it does not know, such as typeWidening
             return None
         if holds is not None:  # the names of data files are unique, and only one of the two columns has whole addresses
@@ -100,7 +105,7 @@ class FileLog:
         """
         try:
             delta = self._at(version)
-            files = None if delta is None else pa.table(delta.get_add_actions())
+            files = None if delta is None else table_from(delta.get_add_actions())
         except (DeltaError, OSError):
             return None
         if files is None:
@@ -112,7 +117,7 @@ class FileLog:
     def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:
         try:
             delta = self._at(version)
-            return None if delta is None else FileRanges.of(pa.table(delta.get_add_actions(flatten=True)), columns)
+            return None if delta is None else FileRanges.of(table_from(delta.get_add_actions(flatten=True)), columns)
         except (DeltaError, OSError, UnreadableLogError):  # of a table with other features it lists no file
             return None
 
@@ -240,7 +245,7 @@ class FileLog:
     def _written_at(self, version: int) -> Mapping[str, int]:
         """How many rows are in each file of a version, if statistics say so; nothing if the version is gone."""
         try:
-            files = pa.table(self._table_at(version).get_add_actions())
+            files = table_from(self._table_at(version).get_add_actions())
         except (DeltaError, OSError, ValueError):
             return {}
         listed: Any = zip(files.column("path").to_pylist(), files.column("num_records").to_pylist(), strict=True)
@@ -266,7 +271,8 @@ class FileLog:
             if not self._files.is_there():
                 return None
             if version is None and self._location.storage is Storage.FILES:
-                return newest(self._location.path)
+                self._opened = newest(self._location.path, self._opened)
+                return self._opened
             return Opened(self._table_at(version), None)
         except TableNotFoundError:
             return None

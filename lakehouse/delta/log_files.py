@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -114,25 +114,34 @@ class Opened:
     @cached_property
     def size(self) -> Size | None:
         """What its files hold, as `Log.size` says it."""
-        files = pa.table(self.delta.get_add_actions())
+        files = table_from(self.delta.get_add_actions())
         counts, sizes = (files.column(name).to_pylist() for name in ("num_records", "size_bytes"))
         each = (None if rows is None else Size(rows, size or 0, 1) for rows, size in zip(counts, sizes, strict=True))
         return total([Size(0, 0), *each])
+
+
+def table_from(stream: Any) -> pa.Table:
+    """What deltalake lists, as a table. `pa.table` would load pandas to ask whether it is a frame of pandas."""
+    return pa.RecordBatchReader.from_stream(stream).read_all()
 
 
 _tables: OrderedDict[str, Opened] = OrderedDict()
 _lock = Lock()
 
 
-def newest(path: str) -> Opened:
+def newest(path: str, last: Opened | None = None) -> Opened:
     """The newest version of the table in a directory.
+
+    Args:
+        path: The directory.
+        last: The table as the caller has had it last. More tables are held by callers than stay open here.
 
     Raises:
         TableNotFoundError: There is none.
         DeltaError, OSError: Its log cannot be read.
     """
     with _lock:
-        opened = _tables.get(path)
+        opened = _tables.get(path, last)
     if opened is not None and opened.stamp is not None and opened.stamp == _stamp(path, opened.delta.version()):
         return opened
     before = _directory(path)

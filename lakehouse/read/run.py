@@ -266,7 +266,14 @@ class Run:
         return mark.run == self.run_id or mark.run in self.aliases
 
     def mark(
-        self, attempt: str, base: int, *, compared: bool, log_after: int | None = None, rows: Rows | None = None
+        self,
+        attempt: str,
+        base: int,
+        *,
+        compared: bool,
+        log_after: int | None = None,
+        rows: Rows | None = None,
+        lost_to: tuple[int, ...] = (),
     ) -> Mark:
         """The mark of an attempt; its arguments are those of `Mark`."""
         return Mark(
@@ -292,6 +299,7 @@ class Run:
             code=self.asset.code,
             rows=rows,
             beside=self.beside,
+            lost_to=lost_to,
         )
 
 

@@ -113,13 +113,14 @@ class TableUpkeep:
     by_inventory: bool
 
 
-def upkeep_of(log: "FileLog", readers: Readers, rules: Rules) -> TableUpkeep | None:
+def upkeep_of(log: "FileLog", readers: Readers, rules: Rules, oldest: int = 0) -> TableUpkeep | None:
     """What a table needs, by its log alone; None if this process cannot list its files.
 
     Args:
         log: Its log.
         readers: Its readers.
         rules: From when on work is due.
+        oldest: The oldest commit that is looked at. Past files that only earlier commits name are not among the result.
 
     Raises:
         UnreadableLogError: Its log cannot be read.
@@ -129,16 +130,22 @@ def upkeep_of(log: "FileLog", readers: Readers, rules: Rules) -> TableUpkeep | N
     if files is None:
         return None
     live = tuple(LiveFile(*file) for file in files)
-    past = past_of(log.entries_after(freed_upto(log, head), head.version))
+    past = past_of(log.entries_after(max(freed_upto(log, head, oldest), oldest - 1), head.version))
     unneeded = readers.unneeded_files(past)
     due = tasks(live, log.live_rows(head.version), unneeded, readers.now, rules)
     by_inventory = TIME_TRAVEL in head.properties
     return TableUpkeep(readers.table, due, live, unneeded, readers.horizon(past), by_inventory)
 
 
-def freed_upto(log: Log, head: Head) -> int:
-    """The last version whose past files upkeep has removed, by its newest VACUUM that came to its end; -1 if none."""
-    for commit in log.commits(head.version):
+def freed_upto(log: Log, head: Head, oldest: int = 0) -> int:
+    """The last version whose past files upkeep has removed, by its newest VACUUM that came to its end; -1 if none.
+
+    Args:
+        log: The log of the table.
+        head: Where the table stands.
+        oldest: The oldest commit that is looked at.
+    """
+    for commit in log.commits(head.version, oldest):
         if commit.operation == "VACUUM END" and commit.parameters.get("status") == "COMPLETED":
             version = _freed_version(commit.user_metadata)
             if version is not None:

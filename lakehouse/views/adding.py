@@ -127,7 +127,7 @@ def _why_no_groups(node: Node) -> str:
 
 
 def _rows_of(node: Node) -> tuple[Scan, dict[str, Expression], tuple[Expression, ...]]:
-    """The table whose rows are grouped, the columns that are computed of it, and the conditions on its rows."""
+    """The table whose rows are grouped, the columns that are computed from it, and the conditions on its rows."""
     match node:
         case Scan():
             return node, {}, ()
@@ -163,7 +163,7 @@ def _value(
     column = computation.this if is_zero_of_none else computation
     aggregate = aggregates.get(column.name) if isinstance(column, exp.Column) else None
     if aggregate is None:
-        raise _NotAddedError(f"the column {name} is computed of aggregates")
+        raise _NotAddedError(f"the column {name} is computed from aggregates")
     if aggregate.find(exp.Distinct, exp.Filter) or not isinstance(aggregate, exp.Count | exp.Sum):
         words = Wording.of(query).of_expression(aggregate)
         raise _NotAddedError(f"{words} is neither a plain count nor a plain sum")

@@ -90,9 +90,9 @@ class Following:
             lines = [f"Changes are followed by the keys ({', '.join(self.touch)}).", *map(str, self.paths)]
         else:
             tables = " or ".join(path.table for path in self.paths if path.reaches)
-            lines = [f"The result is one row, which is computed of all rows if a row of {tables} moved."]
+            lines = [f"The result is one row, which is computed from all rows if a row of {tables} moved."]
         if self.rows:
-            lines.append(f"The rows of the keys are computed of {', '.join(map(str, self.rows))}.")
+            lines.append(f"The rows of the keys are computed from {', '.join(map(str, self.rows))}.")
         if self.for_some_keys:
             needed = ", ".join(map(str, self.for_some_keys))
             lines.append(f"If NULL or a constant of the query is among the keys, they also need {needed}.")

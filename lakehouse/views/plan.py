@@ -107,7 +107,7 @@ class TouchedPlan:
             no change can reach the result.
         touch: The touch columns, by their names in the result, in the same order. Empty if the result has one row for
             all (a global aggregate): then everything is computed if the last step has a row, and nothing otherwise.
-        values_before: What decides keys although it is computed of many rows, as sentences: the old values of these
+        values_before: What decides keys although it is computed from many rows, as sentences: the old values of these
             columns are computed too.
         read_whole: The tables that are read whole in every run that reaches them, each with the reason.
     """

@@ -38,7 +38,7 @@ def version_after(run: Run, version: ExtractVersion, *, refuses_older: bool) -> 
         case Known(mark=mark) if mark.extract is not None:
             newest = mark.extract
         case Known(version=at):
-            raise ExtractError.unknown_extract(run.name, str(version), f"its version {at} was not made of an extract")
+            raise ExtractError.unknown_extract(run.name, str(version), f"its version {at} was not made from an extract")
         case lost:
             raise ExtractError.unknown_extract(run.name, str(version), lost.reason)
     if newest.kind != version.kind:

@@ -86,7 +86,7 @@ class Merge(Stated):
         if self.truncates is not None and self.truncates not in self.touched.also:
             raise WriteError.truncates_missing(run.name, self.touched.columns, self.truncates)
         rows = without_new_columns(spark, run, self.rows, self.touched.columns)
-        # A column that is ignored counts as well, because other columns may be computed of whatever a source has.
+        # A column that is ignored counts as well, because other columns may be computed from whatever a source has.
         columns = digest([sorted(paths(each.schema)) for each in (self.rows, rows)])
         return replace(run, columns=columns), replace(self, rows=rows)
 

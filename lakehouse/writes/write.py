@@ -96,7 +96,7 @@ class Write(Protocol):
             run: What has been pinned.
 
         Raises:
-            LakehouseError: The write cannot be made of what was read.
+            LakehouseError: The write cannot be made from what was read.
         """
         ...
 
@@ -152,7 +152,7 @@ def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple
 
     Raises:
         WriteError (LOST_CHANGES): Changes of an input would count as read, and be in no table.
-        LakehouseError: The write cannot be made of what was read.
+        LakehouseError: The write cannot be made from what was read.
         DefinitionError (CONDITION): The text of an expectation is no condition on one row.
         DefinitionError (NOTHING_LEFT_OUT): An expectation leaves rows out that the write needs.
     """

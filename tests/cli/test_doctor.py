@@ -10,8 +10,8 @@ import pytest
 from lakehouse.cli import examinations
 from lakehouse.cli.examinations import Health, of_leftovers, of_machine, of_root, of_tables
 from lakehouse.cli.main import main
-from lakehouse.cli.table_status import TableStatus
 from lakehouse.server.rendezvous import Rendezvous
+from lakehouse.status.table_status import TableStatus
 from tests.support.marked_tables import append, run
 
 

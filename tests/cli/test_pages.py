@@ -16,10 +16,11 @@ from lakehouse.cli.pages.screen import ago, count, render, show, span
 from lakehouse.cli.pages.status_page import StatusPage
 from lakehouse.cli.pages.table_pages import Change, changes_page
 from lakehouse.cli.runs.run_result import AssetEnd, AssetResult, RunResult
-from lakehouse.cli.table_status import SourcePosition, TableStatus
 from lakehouse.delta.commit_info import NO_ROWS, Rows
 from lakehouse.difference.between_versions import RowDiff, VersionDiff
 from lakehouse.read.forecast import Forecast, InputForecast, Reading, RunEffect, WriteForecast
+from lakehouse.status.table_status import SourcePosition, TableStatus
+from lakehouse.upkeep.due import Task, UpkeepWork
 
 NOW = 1_700_000_000.0
 MINUTE = 60_000
@@ -143,6 +144,26 @@ def test_the_status_says_how_much_there_is_how_old_it_is_and_what_to_do_next() -
     assert unmade.endswith("next: lakehouse run gold/new -m shop   makes the tables that are not there yet\n")
     without_definitions = StatusPage(LAKE, {}, None, NOW, None)
     assert "next:" not in render(without_definitions.view())
+
+
+def test_the_status_says_a_deadline_that_is_near_and_one_that_has_passed() -> None:
+    def said(until: int) -> str:
+        reading = SourcePosition("silver/flights", 20, 22, 2, at(64), until)
+        return render(StatusPage([TableStatus("gold/delays", 18, at(3), "77", (), (reading,))], {}, None, NOW).view())
+
+    assert "2 versions unread, for 1 h 4 min; 1 d 1 h left to read them\n" in said(at(-25 * 60))
+    assert "2 versions unread, for 1 h 4 min; limit ended 3 min ago\n" in said(at(3))
+    assert "2 versions unread, for 1 h 4 min\n" in said(at(-49 * 60)), "it is told from two days before it on"
+
+
+def test_the_status_names_some_tables_whose_upkeep_is_due_and_counts_the_others() -> None:
+    due = {f"gold/t{place}": (Task(UpkeepWork.COMPACT, "9 of 9 files are small"),) for place in range(5)}
+    lines = render(StatusPage(LAKE[:2], {}, None, NOW, ("-m", "shop"), due=due).view()).splitlines()
+    assert lines[-4] == "Upkeep of gold/t2 is due: OPTIMIZE, because 9 of 9 files are small."
+    assert lines[-3] == "Upkeep of 2 more tables is due: lakehouse upkeep --dry-run"
+    assert lines[-1] == "next: lakehouse upkeep -m shop   does the upkeep that is due"
+    unasked = render(StatusPage(LAKE[:3], {}, None, NOW, (), due=due).view())
+    assert "next: lakehouse run gold/delays" in unasked, "what is unread comes first"
 
 
 def test_a_status_that_is_a_little_too_wide_folds_what_is_unread_and_stays_a_table() -> None:

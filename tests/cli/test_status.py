@@ -12,9 +12,9 @@ import pytest
 from deltalake import DeltaTable
 
 from lakehouse.cli.main import main
-from lakehouse.cli.table_status import TableState, table_status, table_statuses
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
+from lakehouse.status.table_status import TableState, table_status, table_statuses
 from resources.environments import PROJECT
 from tests.support.daily import run_day
 from tests.support.marked_tables import append, run

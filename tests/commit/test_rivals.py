@@ -97,6 +97,7 @@ def test_each_lost_attempt_waits_longer_and_is_told_with_all_its_rivals(moved_la
         outcome = committed(step.commit(write, Retry(attempts=4, wait_initial=1, wait_max=3), clock))
     assert waits == [1, 2, 3]
     assert [[c.version for c in lost.rivals] for lost in outcome.lost] == [[2], [4, 3], [5]]
+    assert outcome.mark.lost_to == (2, 4, 5)
     assert [lost.changed for lost in outcome.lost] == [Changed.OTHER_ROWS, Changed.SAME_ROWS, Changed.OTHER_ROWS]
     assert all(lost.seconds > 0 for lost in outcome.lost)
     assert "UPDATE (version 4) and 1 more" in moved_lake.told[1] and "Attempt 3 in 2.0 s" in moved_lake.told[1]

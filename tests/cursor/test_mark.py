@@ -56,6 +56,7 @@ marks = st.builds(
     extract=st.none() | (st.integers(-(2**63), 2**63 - 1) | st.dates()).map(ExtractVersion.of),
     scope=st.none() | st.text(),
     rows=st.none() | st.builds(Rows, *[st.integers(0, 2**60)] * 3),
+    lost_to=st.lists(st.integers(0, 2**60), max_size=3).map(tuple),
 )
 MARK = Mark(
     "silver/flights", ("2013-01-01",), FIRST_GENERATION, 12, "run", "attempt", 41, "3", {"src": Position("t", 76)}

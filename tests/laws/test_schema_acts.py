@@ -33,7 +33,7 @@ def copy(src: Changes) -> Merge:
 
 
 def doubled(src: Changes) -> Merge:
-    """Every whole number filled, and a column that is computed of all others."""
+    """Every whole number filled, and a column that is computed from all others."""
     touched = src.touched("id")
     rows = touched.rows.fillna(7)
     numbers = [name for name, kind in rows.dtypes if kind == "int"]

@@ -23,13 +23,23 @@ def append(root: Path, name: str, *ids: int, **options: Any) -> int:
     return DeltaTable(str(path)).version()
 
 
-def run(root: Path, name: str, source: str, *, rows: bool = True, code: Code | None = None, **definition: str) -> None:
+def run(
+    root: Path,
+    name: str,
+    source: str,
+    *,
+    rows: bool = True,
+    code: Code | None = None,
+    asset: str | None = None,
+    lost_to: tuple[int, ...] = (),
+    **definition: str,
+) -> None:
     """What a run of an asset leaves in its table: a commit with its mark, with rows or without; its definition part by part."""
     read, path = DeltaTable(str(root / source)), root / name
     base = DeltaTable(str(path)).version() if path.exists() else -1
     position = Position(str(read.metadata().id), read.version())
     mark = Mark(
-        name,
+        asset or name,
         (),
         "0",
         base + 2,
@@ -40,6 +50,7 @@ def run(root: Path, name: str, source: str, *, rows: bool = True, code: Code | N
         compared=True,
         definition=definition or None,
         code=code,
+        lost_to=lost_to,
     )
     properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
     if rows or base < 0:

@@ -47,7 +47,7 @@ def test_counts_and_sums_over_one_table_are_such() -> None:
         ("SELECT st, count(*) AS n, count(DISTINCT amt) AS m FROM o GROUP BY st", "COUNT(DISTINCT amt) is neither"),
         ("SELECT st, count(*) AS n, count(amt, day) AS m FROM o GROUP BY st", "m counts several values"),
         ("SELECT st, count(*) AS n, coalesce(sum(amt / 2), 0) AS m FROM o GROUP BY st", "sum m are not known to be"),
-        ("SELECT st, count(*) + 1 AS n FROM o GROUP BY st", "n is computed of aggregates"),
+        ("SELECT st, count(*) + 1 AS n FROM o GROUP BY st", "n is computed from aggregates"),
         ("SELECT c.seg, count(*) AS n FROM o JOIN c ON o.cust = c.id GROUP BY c.seg", "not those of one table"),
         ("SELECT count(*) AS n FROM o GROUP BY st", "lacks a column of GROUP BY"),
     ],

@@ -24,7 +24,7 @@ def test_each_table_says_over_which_tables_its_changes_reach_the_keys():
         "Changes of o reach the keys over all of c (it is small).",
         "Changes of c reach the keys over o by cust.",
         "Changes of i reach the keys over o by id, then all of c (it is small).",
-        "The rows of the keys are computed of o by cust, c by COALESCE(seg, 'none'), i by oid.",
+        "The rows of the keys are computed from o by cust, c by COALESCE(seg, 'none'), i by oid.",
         (
             "If NULL or a constant of the query is among the keys, they also need all of o (rows without a match have "
             "such a key), all of i (rows without a match have such a key)."
@@ -35,14 +35,14 @@ def test_each_table_says_over_which_tables_its_changes_reach_the_keys():
 def test_a_result_of_one_row_says_which_rows_count():
     text = "SELECT count(*) AS n FROM o JOIN c ON o.cust = c.id"
     assert said(text, followed=("o", "c")) == [
-        "The result is one row, which is computed of all rows if a row of o or c moved."
+        "The result is one row, which is computed from all rows if a row of o or c moved."
     ]
 
 
 def test_what_only_some_keys_need_is_said_apart():
     text = "SELECT c.seg, sum(o.amt) AS s FROM o LEFT JOIN c ON o.cust = c.id GROUP BY c.seg"
     *_, rows, some = said(text, "seg", followed=("o", "c"))
-    assert rows == "The rows of the keys are computed of o by cust, c by seg."
+    assert rows == "The rows of the keys are computed from o by cust, c by seg."
     assert some.startswith("If NULL or a constant of the query is among the keys, they also need all of o (")
 
 
@@ -55,7 +55,7 @@ def test_a_run_says_how_many_files_can_hold_the_keys():
     assert list(follow(query, ("nat",), ("o", "c"), (), run).sentences)[1:] == [
         "Changes of o reach the keys over c by id (2 % of 100 files).",
         "Changes of c have the keys.",
-        "The rows of the keys are computed of o by cust (97 % of 32 files: not laid out by cust), c by nat.",
+        "The rows of the keys are computed from o by cust (97 % of 32 files: not laid out by cust), c by nat.",
     ]
 
 
@@ -65,6 +65,6 @@ def test_a_run_whose_keys_hold_null_says_what_it_has_read():
     with_null = rows_plan(query, touched, KeyFacts(str(touched.touched), frozenset(), lambda _, __: True))
     lines = follow(query, ("seg",), ("o", "c"), (), RunPlans(with_null, {})).sentences
     assert lines[3] == (
-        "The rows of the keys are computed of all of o (rows without a match have such a key), all of c (rows without a "
+        "The rows of the keys are computed from all of o (rows without a match have such a key), all of c (rows without a "
         "match have such a key)."
     )

@@ -70,7 +70,7 @@ def test_a_refusal_has_the_place_in_the_file():
         ),
         (
             "SELECT n, count(*) AS k FROM (SELECT customer, count(*) AS n FROM orders GROUP BY customer) GROUP BY n",
-            "all of orders is read for the rows of the keys, because n is computed of many rows",
+            "all of orders is read for the rows of the keys, because n is computed from many rows",
         ),
         (
             "SELECT concat(c.city, o.id) AS k FROM orders o JOIN customers c ON o.customer = c.id",

@@ -102,14 +102,14 @@ def test_a_table_without_a_link_is_read_whole_and_said():
 def test_explain_says_which_change_needs_a_whole_table():
     customer, orders = follow(read(tpch.QUERIES[22], tpch.SCHEMAS), ("cntrycode",), ("customer", "orders")).paths
 
-    assert str(customer) == "Changes of customer reach the keys over all of customer (one value is computed of it)."
+    assert str(customer) == "Changes of customer reach the keys over all of customer (one value is computed from it)."
     assert str(orders) == "Changes of orders reach the keys over customer by c_custkey."
 
 
 def test_a_value_of_many_rows_that_decides_keys_is_said():
     said = plan(queries.QUERIES["count_of_counts"], "n").values_before
 
-    assert said == ("n of o is computed of many rows, and decides which keys change",)
+    assert said == ("n of o is computed from many rows, and decides which keys change",)
 
 
 @pytest.mark.parametrize("number", tpch.QUERIES)
@@ -123,7 +123,7 @@ def test_no_unique_name_of_a_column_is_said(number: int):
 def test_a_value_without_a_name_is_called_by_its_expression():
     lines = " ".join(follow(read(tpch.QUERIES[11], tpch.SCHEMAS), ("ps_partkey",), ("partsupp",)).sentences)
 
-    assert "SUM(ps_supplycost * ps_availqty) of nation, partsupp, supplier is computed of many rows" in lines
+    assert "SUM(ps_supplycost * ps_availqty) of nation, partsupp, supplier is computed from many rows" in lines
 
 
 def test_a_table_is_read_whole_for_one_reason():

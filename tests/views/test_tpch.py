@@ -50,11 +50,11 @@ PATHS = {
 }
 OF_ALL_ROWS = {
     **dict.fromkeys((6, 14, 17, 19), "its result is one row of all rows"),
-    11: "all of partsupp, supplier, nation is read to find the keys, because one value is computed of it",
-    13: "all of customer, orders is read for the rows of the keys, because c_count is computed of many rows",
-    15: "all of lineitem is read to find the keys, because one value is computed of it",
+    11: "all of partsupp, supplier, nation is read to find the keys, because one value is computed from it",
+    13: "all of customer, orders is read for the rows of the keys, because c_count is computed from many rows",
+    15: "all of lineitem is read to find the keys, because one value is computed from it",
     16: "all of part is read to find the keys, because no equality links it to supplier",
-    22: "all of customer is read to find the keys, because one value is computed of it",
+    22: "all of customer is read to find the keys, because one value is computed from it",
 }
 """Why `refresh="strict"` refuses a query."""
 

@@ -184,7 +184,7 @@ def test_a_run_says_of_how_many_files_the_keys_may_be(lake: Lake) -> None:
     files = 0 if size is None else size.files
     assert dim == f"Changes of dim reach the keys over src by k (100 % of {files} files: not laid out by k)."
     assert src == "Changes of src have the keys."
-    assert rows.startswith("The rows of the keys are computed of src by id (")
+    assert rows.startswith("The rows of the keys are computed from src by id (")
     assert lake.rows("named")[0] == (0, "new")
     assert report.lineage == {"id": (("src", "id"),), "name": (("dim", "name"),)}
 
@@ -322,7 +322,7 @@ def test_a_map_is_a_value_like_any_other_unless_keys_are_computed_of_it(lake: La
     for asset in (plain, computed):
         lake.materialize(asset, Table(key="id"))
     assert lake.said[0] == "plain computes the rows of touched keys (id)."
-    assert "keys are computed of the column m of 'src', and no feed tells a map<string,int>" in lake.said[1]
+    assert "keys are computed from the column m of 'src', and no feed tells a map<string,int>" in lake.said[1]
     assert {row[0]: row[1]["a"] for row in lake.rows("plain")} == {1: 1, 2: -1, 3: 3, 4: 4, 5: 5, 6: 6}
     assert lake.rows("computed") == [(i, i) for i in (1, 3, 4, 5, 6)]
 

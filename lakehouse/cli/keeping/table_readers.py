@@ -2,33 +2,23 @@
 
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
 from lakehouse.cli.loading import definitions
-from lakehouse.cli.pages.readers_page import Holder, readers_page
-from lakehouse.cli.table_status import TableStatus
+from lakehouse.cli.pages.readers_page import readers_page
 from lakehouse.cli.tables import log_of, logs_of
-from lakehouse.delta.log import Log, feed_retention, limit_from
-from lakehouse.errors import LakehouseError, ReadError, UpkeepError
-from lakehouse.upkeep.past_files import TablePast, past_of
-from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, readers_of
+from lakehouse.delta.log import feed_retention, limit_from
+from lakehouse.errors import ReadError, UpkeepError
+from lakehouse.status.reader_looks import ReaderLook, reader_looks
+from lakehouse.upkeep.readers import ReaderKind, Readers, readers_of
 from lakehouse.upkeep.registration import register, release, time_travel
 
 if TYPE_CHECKING:
     from lakehouse.dagster.code_location import AssetTable, CodeLocation
-
-
-@dataclass(frozen=True, slots=True)
-class ReaderLook:
-    """A reader, and what it holds back."""
-
-    reader: Reader
-    back: HeldBack
+    from lakehouse.delta.file_log import FileLog
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -53,31 +43,7 @@ def _run(given: Namespace) -> Answer:
     readers = readers_of(given.table, logs, int(time.time() * 1000), declared, unreadable)
     if readers is None:
         raise ReadError(f"There is no table '{given.table}'.", "Nothing was read. `lakehouse status` lists the tables.")
-    return _answer(readers, looks(readers, log))
-
-
-def looks(readers: Readers, log: Log) -> tuple[ReaderLook, ...]:
-    """What each reader holds back; the log is read only if it may be something."""
-    from lakehouse.delta.file_log import FileLog  # it loads deltalake, which a help text does without
-
-    past = past_of(log.entries_after(-1, readers.head.version)) if isinstance(log, FileLog) else TablePast((), {})
-    return tuple(ReaderLook(reader, readers.held_by(reader, past)) for reader in readers.readers)
-
-
-def holding(logs: Mapping[str, Log], statuses: Iterable[TableStatus]) -> list[Holder]:
-    """The readers that hold something back, of tables whose status lets that be."""
-    behind = {each.source for status in statuses for each in status.reads if each.since is not None}
-    holders = list[Holder]()
-    for table in sorted(behind | {status.name for status in statuses if status.registered}):
-        with suppress(LakehouseError):  # the status of the table says what is wrong with its log
-            readers = readers_of(table, logs, int(time.time() * 1000)) if table in logs else None
-            listed = () if readers is None or not readers.may_hold_back else looks(readers, logs[table])
-            holders += [
-                Holder(table, reader.name, back.files, back.bytes, reader.until)
-                for look in listed
-                if (reader := look.reader) and (back := look.back).files
-            ]
-    return holders
+    return _answer(readers, reader_looks(readers, log))
 
 
 def _answer(readers: Readers, listed: tuple[ReaderLook, ...]) -> Answer:
@@ -118,7 +84,7 @@ def _value(readers: Readers, look: ReaderLook) -> dict[str, Any]:
     }
 
 
-def _logs_and_names(given: Namespace) -> tuple[dict[str, Log], dict[str, timedelta], dict[str, str]]:
+def _logs_and_names(given: Namespace) -> "tuple[dict[str, FileLog], dict[str, timedelta], dict[str, str]]":
     """The logs that can be read here, the readers that the definitions name, and whose logs only Spark can read."""
     if given.root is not None:
         return logs_of(given), {}, {}

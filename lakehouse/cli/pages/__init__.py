@@ -1,7 +1,7 @@
-"""How answers look in a terminal.
+"""How answers look.
 
-In: values. Out: pages of rich, which are as wide and as colourful as the terminal.
+In: values. Out: pages of rich, which are as wide and as colourful as the terminal; of the status also a page of HTML.
 Law: no style is the only sign of what it says; what is no terminal gets the same words as plain text.
 Read: screen; then a page for each kind of answer: status_page, table_pages, diff_page, run_page, doctor_page,
-forecast_page.
+forecast_page, readers_page, status_report.
 """

@@ -1,7 +1,6 @@
 """How the readers of a table look: who, how far, what each holds back, until when."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 
 from rich.console import Group, RenderableType
@@ -10,38 +9,9 @@ from rich.text import Text
 from lakehouse.cli.pages.screen import QUIET, WAITING, WRONG, Layouts, assemble, grid, indent, span, table_name
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import feed_retention
+from lakehouse.status.reader_looks import Holder
 from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, ReaderState
 from lakehouse.upkeep.registration import time_travel
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """A reader that holds files back.
-
-    Args:
-        table: Of which table.
-        reader: Its name.
-        files: How many files it holds back.
-        bytes: How large they are.
-        until: When its limit ends, in milliseconds since the epoch; None of a reader that always keeps its limit.
-    """
-
-    table: str
-    reader: str
-    files: int
-    bytes: int
-    until: int | None
-
-    def sentence(self, now: float) -> str:
-        """What it holds back, and for how long.
-
-        Args:
-            now: The present, in seconds since the epoch.
-        """
-        until = "" if self.until is None else f" for {span(self.until / 1000 - now)} more"
-        files = f"{count_of(self.files, 'file')} ({size(self.bytes)})"
-        return f"{self.reader} holds back {files} of {self.table}{until}: lakehouse readers {self.table}"
-
 
 _UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
@@ -59,7 +29,7 @@ def readers_page(readers: Readers, listed: Sequence[tuple[Reader, HeldBack]]) ->
     for reader, back in shown:
         upto = "" if reader.read is None else str(reader.read)
         unread = str(reader.unread) if reader.unread else ""
-        limit, holds, note = span(reader.limit.total_seconds()), amount(back), _note(reader, readers)
+        limit, holds, note = span(reader.limit.total_seconds()), amount(back), reader_note(reader, readers.now)
         wide.add_row(table_name(reader.name), upto, unread, limit, holds, note)
         facts = [f"read up to {upto} of {readers.head.version}"] if upto else []
         facts += [f"{unread} unread"] * bool(unread) + [f"limit {limit}"] + [f"holds back {holds}"] * bool(holds)
@@ -68,6 +38,18 @@ def readers_page(readers: Readers, listed: Sequence[tuple[Reader, HeldBack]]) ->
             stacked.append(indent(note))
     page = [Layouts(wide, Group(*stacked)), Text()] if shown else []
     return Group(*page, *map(Text, _last_lines(readers, [reader for reader, _ in listed])))
+
+
+def holding(holder: Holder, now: float) -> str:
+    """What a reader holds back, and for how long, as a sentence.
+
+    Args:
+        holder: The reader.
+        now: The present, in seconds since the epoch.
+    """
+    until = "" if holder.until is None else f" for {span(holder.until / 1000 - now)} more"
+    files = f"{count_of(holder.files, 'file')} ({size(holder.bytes)})"
+    return f"{holder.reader} holds back {files} of {holder.table}{until}: lakehouse readers {holder.table}"
 
 
 def amount(back: HeldBack) -> str:
@@ -100,8 +82,14 @@ def _beyond(table: str, reader: Reader, retention: timedelta) -> str:
     )
 
 
-def _note(reader: Reader, readers: Readers) -> Text:
-    match reader.state(readers.now):
+def reader_note(reader: Reader, now: int) -> Text:
+    """What a reader needs, in words; nothing of a reader that has read everything.
+
+    Args:
+        reader: The reader.
+        now: Milliseconds since the epoch.
+    """
+    match reader.state(now):
         case ReaderState.CURRENT:
             return Text()
         case ReaderState.WHOLE:
@@ -109,10 +97,10 @@ def _note(reader: Reader, readers: Readers) -> Text:
         case ReaderState.GAP:
             return assemble((f"compares everything: {reader.gap}", WRONG))
         case ReaderState.ASLEEP:
-            late = span((readers.now - (reader.until or readers.now)) / 1000)
+            late = span((now - (reader.until or now)) / 1000)
             return assemble((f"asleep: its limit ended {late} ago, so it holds nothing back", WRONG))
         case ReaderState.BEHIND:
-            remaining = span(((reader.until or readers.now) - readers.now) / 1000)
+            remaining = span(((reader.until or now) - now) / 1000)
             return assemble((f"behind, holds for {remaining} more", WAITING))
         case ReaderState.BY_TIME if reader.kind is ReaderKind.PARTITIONS:
             return assemble(("by partition: keeps all that is younger than its limit", QUIET))

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from lakehouse.cli.comparisons import Comparison
-from lakehouse.cli.pages.readers_page import Holder
+from lakehouse.cli.pages.readers_page import holding
 from lakehouse.cli.pages.screen import (
     GOOD,
     NAME,
@@ -24,14 +25,18 @@ from lakehouse.cli.pages.screen import (
     span,
     table_name,
 )
-from lakehouse.cli.table_status import NewCode, SourcePosition, TableState, TableStatus
 from lakehouse.delta.commit_info import count_of
+from lakehouse.status.reader_looks import Holder
+from lakehouse.status.table_status import NewCode, SourcePosition, TableState, TableStatus
+from lakehouse.upkeep.due import Task
 
 _SHOWN = 3
-"""So many partitions are named."""
+"""So many partitions are named, and so many tables whose upkeep is due."""
+SOON = timedelta(days=2)
+"""A deadline is told from so long before it on, as the check `up_to_date` warns."""
 _BAR = 10
 """The columns of a bar."""
-_SIGNS: Mapping[TableState, tuple[str, str]] = {
+SIGNS: Mapping[TableState, tuple[str, str]] = {
     TableState.MISSING: ("◌", QUIET),
     TableState.SOURCE: ("○", QUIET),
     TableState.UP_TO_DATE: ("✔", GOOD),
@@ -55,6 +60,7 @@ class StatusPage:
         words: The words of the command line that name the definitions; None if there are none to run.
         first: Tables that do not exist yet, and that a run makes of which nobody has to name a partition.
         holders: The readers that hold something back.
+        due: The upkeep that is due, of each table that needs some.
     """
 
     statuses: Sequence[TableStatus]
@@ -64,6 +70,7 @@ class StatusPage:
     words: Sequence[str] | None = field(default=())
     first: Sequence[str] = field(default=())
     holders: Sequence[Holder] = ()
+    due: Mapping[str, Sequence[Task]] = field(default_factory=dict[str, Sequence[Task]])
 
     def view(self) -> RenderableType:
         """The page, in both layouts."""
@@ -149,19 +156,27 @@ class StatusPage:
         if reading.unread and not of_partition:
             unread = f"{apart}{count_of(reading.unread, 'version')} unread"
             since = "" if reading.since is None else f", for {span(self.now - reading.since / 1000)}"
-            return line.append(unread + since, WAITING)
+            return line.append(unread + since, WAITING) + self._deadline(reading)
         return line
+
+    def _deadline(self, reading: SourcePosition) -> Text:
+        """How long the source still keeps what is unread, if that ends soon."""
+        if reading.until is None or (remaining := reading.until / 1000 - self.now) > SOON.total_seconds():
+            return Text()
+        words = f"limit ended {span(-remaining)} ago" if remaining <= 0 else f"{span(remaining)} left to read them"
+        return assemble((f"; {words}", WRONG))
 
     def _last_lines(self) -> Iterator[Text]:
         for status in self.statuses:
             if status.new_code is not None:
-                yield Text(_waiting(status.name, status.new_code))
+                yield Text(f"{status.name}: {waiting(status.new_code)}.")
         for holder in self.holders:
-            yield Text(holder.sentence(self.now), WAITING)
+            yield Text(holding(holder, self.now), WAITING)
+        yield from self._due_lines()
         states = [(state, sum(each.state is state for each in self.statuses)) for state in TableState]
         yield Text.assemble(
             f"{count_of(len(self.statuses), 'table')}: ",
-            *_join([assemble((f"{number} {state.value}", _SIGNS[state][1])) for state, number in states if number]),
+            *_join([assemble((f"{number} {state.value}", SIGNS[state][1])) for state, number in states if number]),
             ".",
         )
         different = sorted(name for name, each in self.compared.items() if each.equal is False)
@@ -172,6 +187,14 @@ class StatusPage:
         following = self._next(different)
         if following is not None:
             yield assemble(("next: ", QUIET), (following[0], NAME), (f"   {following[1]}", QUIET))
+
+    def _due_lines(self) -> Iterator[Text]:
+        for table, due in [*self.due.items()][:_SHOWN]:
+            works = "; ".join(f"{task.work.value}, because {task.why}" for task in due)
+            yield Text(f"Upkeep of {table} is due: {works}.", WAITING)
+        if len(self.due) > _SHOWN:
+            more = count_of(len(self.due) - _SHOWN, "more table")
+            yield Text(f"Upkeep of {more} is due: lakehouse upkeep --dry-run", WAITING)
 
     def _next(self, different: Sequence[str]) -> tuple[str, str] | None:
         """The command to give next, and what for; None if there is nothing to do, or if nothing can be run."""
@@ -189,6 +212,8 @@ class StatusPage:
             return f"lakehouse run {' '.join(self.first)}{more}", "makes the tables that are not there yet"
         if named[TableState.BEHIND]:
             return f"lakehouse run {' '.join(named[TableState.BEHIND])}{more}", "reads what is unread"
+        if self.due:
+            return f"lakehouse upkeep{more}", "does the upkeep that is due"
         return None
 
 
@@ -197,7 +222,7 @@ def _folder(status: TableStatus) -> str:
 
 
 def _state(status: TableStatus) -> Text:
-    sign, style = _SIGNS[status.state]
+    sign, style = SIGNS[status.state]
     return assemble((f"{sign} {status.state.value}", style))
 
 
@@ -215,12 +240,12 @@ def _join(parts: Sequence[Text]) -> Iterator[Text]:
         yield Text(", ") + part if place else part
 
 
-def _waiting(table: str, new: NewCode) -> str:
-    """What the next run of a table compares because its code changed."""
+def waiting(new: NewCode) -> str:
+    """What the next run of a table compares because its code changed, as a clause."""
     if new.partitions:
         shown = ", ".join(new.partitions[:_SHOWN]) + ", ..." * (len(new.partitions) > _SHOWN)
         of = f"each of {count_of(len(new.partitions), 'partition')} is compared once, in its own next run: {shown}"
     else:
         rows = "" if new.rows is None else f" ({count_of(new.rows, 'row')})"
         of = f"its next run compares everything once{rows}"
-    return f"{table}: {new.why}; {of}."
+    return f"{new.why}; {of}"

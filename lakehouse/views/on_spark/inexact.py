@@ -30,7 +30,7 @@ def why_every_key(query: Query, plan: TouchedPlan, tables: Mapping[str, PinnedTa
         for field in fields:
             if not may_be_exact(field) and _decides(query, plan, name, field.name):
                 kind = field.dataType.simpleString()
-                return f"keys are computed of the column {field.name} of '{table.name}', and no feed tells a {kind}"
+                return f"keys are computed from the column {field.name} of '{table.name}', and no feed tells a {kind}"
     return None
 
 

@@ -85,7 +85,7 @@ def _came_or_went(planning: Planning, node: Node, want: frozenset[str]) -> Relat
     """Values that come or go, if the node is reduced to the wanted columns.
 
     A change of another column is none here: so a row that is there before and after does not count as missing. Columns
-    that no step can compute are left out, but what they are computed of counts.
+    that no step can compute are left out, but what they are computed from counts.
     """
     sayable = want - planning.facts.unprintable
     if not planning.facts.changes(node):

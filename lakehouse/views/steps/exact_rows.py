@@ -1,6 +1,6 @@
 """The third reading of a node: its rows, now or before, each as often as it is there, among perhaps others.
 
-Only keys that are computed of many rows need this reading. The rows before are those of now, with those that went and
+Only keys that are computed from many rows need this reading. The rows before are those of now, with those that went and
 without those that came: as bags, of the columns in use, and after the limits, with which both commute.
 """
 

@@ -43,7 +43,7 @@ class QueryFacts:
         changed: The tables that may have changed.
         small: The tables that are read whole instead of by keys.
         used: The columns that the query uses.
-        of_many: The columns that are computed of several rows, by group or partition: an old value needs old rows.
+        of_many: The columns that are computed from several rows, by group or partition: an old value needs old rows.
         unprintable: The columns that no step can compute: an expression stands behind them that is not written again,
             or EXISTS or IN.
         wording: What people call the columns.
@@ -150,7 +150,7 @@ class Planning(ABC):
     def say_values_before(self, node: Node, want: Iterable[str]) -> None:
         """Notes columns whose values before the change are computed as well."""
         names = self.facts.wording.of_columns(want)
-        self.values_before[f"{names} of {label(node)} is computed of many rows, and decides which keys change"] = None
+        self.values_before[f"{names} of {label(node)} is computed from many rows, and decides which keys change"] = None
 
     def say_read_whole(self, node: Node, why: str) -> None:
         """Notes why tables may be read whole: the first reason of each."""
@@ -204,7 +204,7 @@ def can_be_written(node: Node) -> bool:
 
 
 def _of_many(node: Node) -> frozenset[str]:
-    """The columns of a node and below that are computed of several rows by group or partition."""
+    """The columns of a node and below that are computed from several rows by group or partition."""
     below = frozenset[str]().union(*map(_of_many, children(node)))
     match node:
         case Aggregation(groups=groups, aggregates=aggregates):

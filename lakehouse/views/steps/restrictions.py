@@ -65,7 +65,7 @@ class Restrictions:
 
     def say_read_whole(self, node: Node) -> None:
         """Notes the tables below a node that are read whole."""
-        otherwise = "one value is computed of it" if is_one_row(node) else "no key limits it"
+        otherwise = "one value is computed from it" if is_one_row(node) else "no key limits it"
         for scan in scans_of(node):
             if () in self.any_of.get(id(scan), ()):
                 self.planning.say_read_whole(scan, self.why_whole.get(id(scan), otherwise))
@@ -86,7 +86,7 @@ class Restrictions:
                 self.limit(below, limits)
             case Aggregation(node=below, groups=groups):
                 down = limits_over(limits, groups)
-                self._pass(below, limits, down, f"{self._words(limits)} is computed of many rows")
+                self._pass(below, limits, down, f"{self._words(limits)} is computed from many rows")
             case Windows():
                 self._limit_partitions(node, limits)
             case MarkJoin():
@@ -121,7 +121,7 @@ class Restrictions:
             rows = self.planning.superset(node.node, frozenset(node.partition), of_rows, self.images)
             _, step = self.planning.step(rows, f"partitions of {label(node)} that have a touched row")
             direct = (KeyLimit(step, tuple((column(name), name) for name in node.partition)),)
-        self._pass(node.node, limits, direct, f"{self._words(limits)} is computed of many rows")
+        self._pass(node.node, limits, direct, f"{self._words(limits)} is computed from many rows")
 
     def _limit_mark(self, node: MarkJoin, limits: tuple[KeyLimit, ...]) -> None:
         """The rows, and of the subquery the rows that these ask for."""
@@ -177,7 +177,9 @@ class Restrictions:
                 return
         for item, of_item in zip(join.items, self._of_items(join, limits), strict=True):
             one_row = is_one_row(item.node)
-            self._pass(item.node, limits, of_item, "one value is computed of it" if one_row else "no equality links it")
+            self._pass(
+                item.node, limits, of_item, "one value is computed from it" if one_row else "no equality links it"
+            )
 
     def _of_items(self, join: Join, limits: tuple[KeyLimit, ...]) -> list[tuple[KeyLimit, ...]]:
         """The limits of each item: from those of the join, and then from item to item along its equalities.

@@ -97,7 +97,7 @@ def _values(
     limits: tuple[KeyLimit, ...],
     images: tuple[Image, ...],
 ) -> Relation:
-    """Values that are computed of many rows: those of now, and those of before if a row below may have changed."""
+    """Values that are computed from many rows: those of now, and those of before if a row below may have changed."""
     planning.refuse_values(want)
     before = Image.GONE in images and planning.facts.changes(node)
     if before:
@@ -197,7 +197,7 @@ def _without_item(
 
 
 def inputs(node: Extend, want: frozenset[str]) -> frozenset[str]:
-    """The columns below that wanted columns are computed of."""
+    """The columns below that wanted columns are computed from."""
     return want.difference(node.new) | columns_in(*(node.new[name] for name in want & node.new.keys()))
 
 

@@ -1,4 +1,4 @@
-"""What people call a column of a query: by its name in the result or in its table, else by what it is computed of."""
+"""What people call a column of a query: by its name in the result or in its table, else by what it is computed from."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -70,7 +70,7 @@ def test_the_changes_of_each_source_have_a_path_and_a_reason_tells_why_sums_do_n
         "Changes are followed by the keys (day).",
         "Changes of orders reach the keys over customers by id.",
         "Changes of customers have the keys.",
-        "The rows of the keys are computed of orders by id, customers by day.",
+        "The rows of the keys are computed from orders by id, customers by day.",
         "The table is not kept by sums, because the rows that are grouped are not those of one table.",
     ]
     assert followed(root, latest) == said

@@ -14,7 +14,7 @@ from lakehouse.cursor.newest_mark import LOOKED_BACK, mark_in, newest_mark
 from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import LakehouseError
-from lakehouse.upkeep.registration import TIME_TRAVEL, registered_limits
+from lakehouse.upkeep.registration import TIME_TRAVEL, limit_of, registered_limits
 
 _THREADS = 16
 """So many logs are read side by side."""
@@ -49,6 +49,8 @@ class SourcePosition:
         newest: The version at which the source stands; None if its log is not among those that are looked at.
         unread: How many versions that may have changed a row have not been read.
         since: When the oldest of them was committed, in milliseconds since the epoch; None if there is none.
+        until: When the limit of the table as a reader ends, from which on the source may remove the oldest of them, in
+            milliseconds since the epoch; None if nothing is unread, or if the source is read whole.
         is_snapshot: Whether the source is read whole, as of each run.
         gap: Why its changes can no longer be read; None if they can.
         problem: Why its log cannot be read; None if it can.
@@ -59,6 +61,7 @@ class SourcePosition:
     newest: int | None
     unread: int = 0
     since: int | None = None
+    until: int | None = None
     is_snapshot: bool = False
     gap: str | None = None
     problem: str | None = None
@@ -138,7 +141,7 @@ def table_statuses(logs: Mapping[str, Log], codes: Mapping[str, Code] | None = N
         try:
             return table_status(name, logs, None if codes is None else codes.get(name))
         except Exception as error:  # one log may be odd, and the others are looked at all the same
-            return TableStatus(name, None, None, problem=_in_short(error))
+            return TableStatus(name, None, None, problem=in_short(error))
 
     with ThreadPoolExecutor(_THREADS) as threads:
         return [status for status in threads.map(look, logs) if status is not None]
@@ -166,26 +169,26 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
     if mark is None:
         return TableStatus(name, head.version, written, rows=rows, registered=registered)
     cursor = find_cursor(log, head, name, mark.partitions[:1])
-    readings = tuple(_reading(source, at, cursor, logs) for source, at in sorted(mark.reads.items()))
+    readings = tuple(_reading(name, source, at, cursor, logs) for source, at in sorted(mark.reads.items()))
     newest = cursor.mark if isinstance(cursor, Known) else None
     waits = None if code is None or newest is None else _new_code(name, log, head, newest, code, rows)
     written_by = (mark.run, mark.partitions, readings)
     return TableStatus(name, head.version, written, *written_by, new_code=waits, rows=rows, registered=registered)
 
 
-def _in_short(error: Exception) -> str:
+def in_short(error: Exception) -> str:
     return error.happened if isinstance(error, LakehouseError) else f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-def _reading(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:
+def _reading(name: str, source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:
     """How far the table has read a source, of which its newest mark has a position."""
     try:
-        return _standing(source, at, cursor, logs)
+        return _standing(name, source, at, cursor, logs)
     except Exception as error:  # what the table has read is known all the same
-        return SourcePosition(source, at.version, None, is_snapshot=at.is_snapshot, problem=_in_short(error))
+        return SourcePosition(source, at.version, None, is_snapshot=at.is_snapshot, problem=in_short(error))
 
 
-def _standing(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:
+def _standing(name: str, source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:
     log = logs.get(source)
     head = None if log is None else log.head()
     if log is None or head is None:
@@ -198,7 +201,8 @@ def _standing(source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]
         case Unbegun(reason=reason):
             return SourcePosition(source, at.version, head.version, gap=reason)
         case Unread(position=position, versions=versions, since=since, gap=gap):
-            return SourcePosition(source, position.version, head.version, versions, since, gap=gap)
+            until = None if since is None else since + int(limit_of(head, name).total_seconds() * 1000)
+            return SourcePosition(source, position.version, head.version, versions, since, until, gap=gap)
 
 
 def _new_code(name: str, log: Log, head: Head, newest: Mark, code: Code, rows: int | None) -> NewCode | None:

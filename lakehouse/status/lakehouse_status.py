@@ -1,0 +1,144 @@
+"""Where a whole lakehouse stands: the one answer for `lakehouse status`, in a terminal, as JSON and as a page."""
+
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lakehouse.cursor.code import Code
+from lakehouse.delta.log import Size
+from lakehouse.status.past_runs import LostAttempts, PastRun, past_runs
+from lakehouse.status.reader_looks import Holder, ReaderLook, reader_looks
+from lakehouse.status.table_status import TableStatus, in_short, table_statuses
+from lakehouse.upkeep.due import Rules, Task, upkeep_of
+from lakehouse.upkeep.readers import Readers, readers_of
+
+if TYPE_CHECKING:
+    from lakehouse.delta.file_log import FileLog
+
+LOOKED_BACK = 200
+"""So many of the newest commits of a table tell of its runs and of its past files."""
+RUNS = 20
+"""So many runs of a table are told."""
+RECENT = timedelta(days=7)
+"""For so long attempts that were lost are told."""
+_THREADS = 16
+"""So many logs are read side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """What definitions say that no log does; empty where no definitions are loaded.
+
+    Args:
+        codes: The code of each table that is compared if its code changed, by the table's name.
+        readers: The readers of each table that a spec names, with the limit of each.
+        unreadable: Of each table the tables that follow it and whose logs only Spark can read, each with why.
+        written: The tables that assets write, of which alone upkeep is done; None: those that have a mark.
+    """
+
+    codes: Mapping[str, Code] = field(default_factory=dict[str, Code])
+    readers: Mapping[str, Mapping[str, timedelta]] = field(default_factory=dict[str, Mapping[str, timedelta]])
+    unreadable: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    written: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """What is to be said of one table.
+
+    Args:
+        status: Where it stands.
+        size: What its files hold; None if its log does not say.
+        readers: Its readers, and what each holds back.
+        due: The upkeep that is due, by its newest commits.
+        runs: Its newest runs, newest first.
+        lost: The attempts that its writers have lost lately.
+        problem: Why its readers or its upkeep are not known; None if they are.
+    """
+
+    status: TableStatus
+    size: Size | None = None
+    readers: tuple[ReaderLook, ...] = ()
+    due: tuple[Task, ...] = ()
+    runs: tuple[PastRun, ...] = ()
+    lost: tuple[LostAttempts, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LakehouseStatus:
+    """Where the tables of a lakehouse stand.
+
+    Args:
+        now: When they were looked at, in milliseconds since the epoch.
+        tables: What is to be said of each table.
+    """
+
+    now: int
+    tables: tuple[TableReport, ...]
+
+    @property
+    def statuses(self) -> tuple[TableStatus, ...]:
+        return tuple(table.status for table in self.tables)
+
+    @property
+    def holders(self) -> tuple[Holder, ...]:
+        """The readers that hold something back, table by table."""
+        return tuple(
+            Holder(table.status.name, look.reader.name, look.back.files, look.back.bytes, look.reader.until)
+            for table in self.tables
+            for look in table.readers
+            if look.back.files
+        )
+
+
+def lakehouse_status(
+    logs: Mapping[str, "FileLog"], now: int, declarations: Declarations | None = None
+) -> LakehouseStatus:
+    """Where each table stands that exists, what its readers need, which upkeep is due, what its runs did.
+
+    A log that cannot be read has no effect on what is said of other tables.
+
+    Args:
+        logs: The log of each table by the table's name: its asset key, the parts joined by "/".
+        now: The present, in milliseconds since the epoch.
+        declarations: What definitions say of the tables.
+    """
+    defined = declarations or Declarations()
+    statuses = table_statuses(logs, defined.codes)
+    odd = {status.name for status in statuses if status.problem is not None}
+    following = dict[str, set[str]]()
+    for status in statuses:
+        for reading in status.reads:
+            following.setdefault(reading.source, set()).add(status.name)
+
+    def look(status: TableStatus) -> TableReport:
+        log = logs[status.name]
+        if status.version is None:
+            return TableReport(status)
+        names = {name: logs[name] for name in sorted({status.name} | odd | following.get(status.name, set()))}
+        try:
+            readers = readers_of(
+                status.name, names, now, defined.readers.get(status.name), defined.unreadable.get(status.name)
+            )
+            return TableReport(status) if readers is None else _report(status, log, readers, defined.written)
+        except Exception as error:  # one log may be odd, and where its table stands is known all the same
+            return TableReport(status, problem=in_short(error))
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return LakehouseStatus(now, tuple(threads.map(look, statuses)))
+
+
+def _report(status: TableStatus, log: "FileLog", readers: Readers, written: Collection[str] | None) -> TableReport:
+    version, recent = readers.head.version, readers.now - int(RECENT.total_seconds() * 1000)
+    commits = [*log.commits(version, max(0, version + 1 - LOOKED_BACK))]
+    past = past_runs(commits, RUNS, recent)
+    is_kept = status.run is not None if written is None else status.name in written
+    # No past file goes while it is younger than what everybody is promised.
+    is_young = not commits or commits[-1].timestamp >= readers.promised_since
+    oldest = version + 1 if is_young else commits[-1].version
+    upkeep = upkeep_of(log, readers, Rules(), oldest) if is_kept else None
+    due = () if upkeep is None else upkeep.tasks
+    return TableReport(status, log.size(), reader_looks(readers, log), due, past.runs, past.lost)

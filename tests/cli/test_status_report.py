@@ -1,0 +1,170 @@
+"""`lakehouse status --html`: one page, with everything in it and nothing that anybody could smuggle in."""
+
+import json
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from lakehouse.cli.comparisons import Comparison
+from lakehouse.cli.main import main
+from lakehouse.cli.pages.status_report import status_report
+from lakehouse.status.lakehouse_status import LakehouseStatus, TableReport
+from lakehouse.status.past_runs import LostAttempts
+from lakehouse.status.table_status import NewCode, SourcePosition, TableStatus
+from tests.support.marked_tables import append, run
+from tests.upkeep.earlier import set_back
+
+NOW = 1_700_000_000_000
+DAY = 86_400_000
+HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=y>&"
+VOID = {"meta", "wbr", "rect", "br"}
+
+
+class Page(HTMLParser):
+    """The elements of a page with their attributes, and its text; elements have to be nested as they are closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements, self.text, self._open = list[tuple[str, dict[str, str | None]]](), list[str](), list[str]()
+        self.feed(html)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """`silver/orders` is behind, `gold/late` holds back what it has not read, `gold/daily` has lost attempts."""
+    root = tmp_path / "lake"
+    append(root, "bronze/orders", 1, 2)
+    run(root, "silver/orders", "bronze/orders")
+    append(root, "bronze/orders", 3)
+    keeps = {"delta.deletedFileRetentionDuration": "interval 7 days", "lakehouse.timeTravel": "interval 1 day"}
+    DeltaTable(str(root / "silver/orders")).alter.set_table_properties(keeps, raise_if_not_exists=False)
+    run(root, "gold/late", "silver/orders")
+    DeltaTable(str(root / "silver/orders")).delete("id = 9")
+    set_back(root / "silver/orders", 6)
+    for version in range(20):
+        run(root, "gold/daily", "bronze/orders", lost_to=(version - 1,) if version in (5, 9) else ())
+    return root
+
+
+def page_of(root: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> Page:
+    assert main(["status", "--root", str(root), "--html", str(file)]) == 0
+    assert capsys.readouterr().out == f"4 tables: {file}\n"
+    return Page(file.read_text(encoding="utf-8"))
+
+
+def test_the_page_says_what_the_tables_their_readers_and_their_runs_are(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = page_of(lake, tmp_path / "page.html", capsys).words
+    for sentence in (
+        "4 tables",
+        "gold/late: 23 h left to read changes of silver/orders",
+        "silver/orders: gold/late holds back 2 files",
+        "bronze/orders at 0 of 1 1 version, ",
+        "behind, holds for 23 h more",
+        "gold/daily OPTIMIZE 20 of 20 files are small",
+        "lakehouse upkeep: due of 1 table",
+        "Conflicts of the last 7 days",
+        "gold/daily 2",
+    ):
+        assert sentence in re.sub(r"(\d+) h \d+ min", r"\1 h", words)
+
+
+def test_tables_stand_below_their_folder_in_the_order_of_their_names(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = page_of(lake, tmp_path / "page.html", capsys).words
+    section = words[words.index("Read so far") : words.index("Holds back")]
+    places = [section.index(name) for name in ("bronze", "gold", "daily", "late", "silver")]
+    assert places == sorted(places)
+
+
+def test_the_page_needs_no_other_file_and_runs_no_script(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "page.html"
+    page = page_of(lake, file, capsys)
+    assert {tag for tag, _ in page.elements} & {"script", "link", "img", "iframe", "object", "base", "form"} == set()
+    addresses = [
+        value for _, named in page.elements for name, value in named.items() if name in ("href", "src", "action")
+    ]
+    assert addresses and all(address is not None and address.startswith("#") for address in addresses)
+    assert {named["id"] for tag, named in page.elements if tag == "section"} >= {a[1:] for a in addresses if a}
+    assert re.findall(r"https?:|url\(|@import", file.read_text()) == []
+
+
+def test_a_picture_of_runs_has_a_bar_for_each_with_words(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = page_of(lake, tmp_path / "page.html", capsys)
+    titles = [text for text in page.text if text.startswith("version ")]
+    assert len(titles) == 20 + 1 + 1 and titles[0].startswith("version 0, ") and "run run: " in titles[0]
+    assert all("aria-label" in named for tag, named in page.elements if tag == "svg")
+
+
+def hostile_page() -> str:
+    """A page in which everything that others name is hostile."""
+    reads = (SourcePosition(HOSTILE, 1, 2, 1, NOW - DAY, NOW - 1), SourcePosition(HOSTILE, 1, 2, gap=HOSTILE))
+    status = TableStatus(f"{HOSTILE}/{HOSTILE}", 1, NOW, "r", (), reads, new_code=NewCode(HOSTILE, 1))
+    unreadable = TableStatus(HOSTILE, None, None, problem=HOSTILE)
+    lost = LostAttempts(HOSTILE, HOSTILE, 1, NOW)
+    tables = (TableReport(status, lost=(lost,), problem=HOSTILE), TableReport(unreadable))
+    return status_report(LakehouseStatus(NOW, tables), {status.name: Comparison(NOW, equal=False, of=HOSTILE)})
+
+
+def test_no_name_and_no_message_becomes_an_element_or_an_attribute() -> None:
+    page = Page(hostile_page())
+    assert {tag for tag, _ in page.elements} & {"script", "img"} == set()
+    assert [name for _, named in page.elements for name in named if name.startswith("on")] == []
+    assert HOSTILE in page.words, "it is shown as what it is"
+
+
+def test_a_lakehouse_without_tables_has_a_page() -> None:
+    words = Page(status_report(LakehouseStatus(NOW, ()), {})).words
+    assert "0 tables" in words and "✔ Nothing." in words and "No run has written a table." in words
+
+
+def test_a_file_that_cannot_be_written_is_a_wrong_command_line(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["status", "--root", str(lake), "--html", str(tmp_path / "nowhere" / "page.html")])
+    assert ended.value.code == 2
+    assert "page.html cannot be written: No such file or directory." in capsys.readouterr().err
+
+
+def test_the_text_and_the_document_say_deadlines_and_due_upkeep(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--root", str(lake)]) == 0
+    text = capsys.readouterr().out
+    assert re.search(r"1 version unread, for 6 d; 23 h( \d+ min)? left to read them\n", text), text
+    assert "Upkeep of gold/daily is due: OPTIMIZE, because 20 of 20 files are small.\n" in text
+    assert main(["status", "--root", str(lake), "--json"]) == 0
+    tables = {table["name"]: table for table in json.loads(capsys.readouterr().out)["tables"]}
+    assert tables["gold/daily"]["due"] == [{"work": "compact", "why": "20 of 20 files are small"}]
+    assert [pair["attempts"] for pair in tables["gold/daily"]["lost_attempts"]] == [2]
+    assert tables["gold/late"]["reads"][0]["until"] > time.time() * 1000
+    assert (tables["gold/daily"]["files"], len(tables["gold/daily"]["runs"])) == (20, 20)

@@ -1,0 +1,146 @@
+"""Where a whole lakehouse stands, by real logs: what is said, and how much is read for it."""
+
+import time
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from lakehouse.delta import log_files
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.location import Location
+from lakehouse.delta.log_files import LocalFiles
+from lakehouse.status.lakehouse_status import LOOKED_BACK, Declarations, LakehouseStatus, TableReport, lakehouse_status
+from lakehouse.status.reader_looks import Holder
+from lakehouse.status.table_status import TableState
+from lakehouse.upkeep.due import UpkeepWork
+from tests.support.marked_tables import append, run
+from tests.upkeep.earlier import set_back
+
+DAY = 86_400_000
+
+
+def logs_of(root: Path) -> dict[str, FileLog]:
+    names = sorted(log.parent.relative_to(root).as_posix() for log in root.rglob("_delta_log"))
+    return {name: FileLog(Location(f"{root}/{name}"), name) for name in names}
+
+
+def look(root: Path, declarations: Declarations | None = None) -> LakehouseStatus:
+    return lakehouse_status(logs_of(root), int(time.time() * 1000), declarations)
+
+
+def of(lakehouse: LakehouseStatus, name: str) -> TableReport:
+    return next(table for table in lakehouse.tables if table.status.name == name)
+
+
+def properties(table: Path, **named: str) -> None:
+    named = {name.replace("__", "."): value for name, value in named.items()}
+    DeltaTable(str(table)).alter.set_table_properties(named, raise_if_not_exists=False)
+
+
+def test_readers_deadlines_and_what_is_held_back_are_those_of_the_source(tmp_path: Path) -> None:
+    append(tmp_path, "orders", 1, 2)
+    keeps = {"delta__deletedFileRetentionDuration": "interval 30 days", "lakehouse__timeTravel": "interval 2 days"}
+    properties(tmp_path / "orders", **keeps)
+    run(tmp_path, "gold/copies", "orders")
+    DeltaTable(str(tmp_path / "orders")).delete("id = 1")
+    set_back(tmp_path / "orders", 6)
+    lakehouse = look(tmp_path)
+    (reading,) = of(lakehouse, "gold/copies").status.reads
+    assert reading.since is not None and reading.until == reading.since + 30 * DAY
+    assert [each.reader.name for each in of(lakehouse, "orders").readers] == ["gold/copies"]
+    (holder,) = lakehouse.holders
+    assert isinstance(holder, Holder)
+    assert (holder.table, holder.reader, holder.files, holder.until) == ("orders", "gold/copies", 2, reading.until)
+    declared = Declarations(readers={"orders": {"bi": timedelta(days=9)}}, unreadable={"orders": {"there": "by name"}})
+    names = [each.reader.name for each in of(look(tmp_path, declared), "orders").readers]
+    assert names == ["gold/copies", "there", "bi"]
+
+
+def test_upkeep_is_due_of_tables_that_runs_write_and_of_no_other(tmp_path: Path) -> None:
+    for row in range(20):
+        append(tmp_path, "orders", row)
+        run(tmp_path, "copies", "orders")
+    lakehouse = look(tmp_path)
+    assert [task.work for task in of(lakehouse, "copies").due] == [UpkeepWork.COMPACT]
+    assert of(lakehouse, "orders").due == (), "no run wrote it"
+    assert of(look(tmp_path, Declarations(written={"orders"})), "copies").due == (), (
+        "no asset of the definitions writes it"
+    )
+
+
+def test_past_files_that_nobody_needs_are_due_once_they_are_older_than_what_is_promised(tmp_path: Path) -> None:
+    append(tmp_path, "orders", 1)
+    for _ in range(3):
+        run(tmp_path, "copies", "orders")
+    DeltaTable(str(tmp_path / "copies")).optimize.compact()
+    assert of(look(tmp_path), "copies").due == ()
+    set_back(tmp_path / "copies", 8)
+    (task,) = of(look(tmp_path), "copies").due
+    assert task.work is UpkeepWork.FREE and task.why.startswith("3 files ")
+
+
+def test_the_runs_and_the_lost_attempts_of_a_table_are_those_of_its_commits(tmp_path: Path) -> None:
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "copies", "orders")
+    run(tmp_path, "copies", "orders", asset="backfill")
+    run(tmp_path, "copies", "orders", lost_to=(1,))
+    table = of(look(tmp_path), "copies")
+    assert [run.version for run in table.runs] == [2, 1, 0]
+    assert [(pair.writer, pair.rival, pair.attempts) for pair in table.lost] == [("copies", "backfill", 1)]
+
+
+def test_a_log_that_cannot_be_read_changes_nothing_of_other_tables(tmp_path: Path) -> None:
+    append(tmp_path, "orders", 1)
+    append(tmp_path, "damaged", 1)
+    run(tmp_path, "copies", "orders")
+    (tmp_path / "damaged" / "_delta_log" / f"{0:020}.json").write_text("{ no json")
+    lakehouse = look(tmp_path)
+    assert of(lakehouse, "damaged").status.state is TableState.UNREADABLE
+    assert of(lakehouse, "copies").status.state is TableState.UP_TO_DATE and len(of(lakehouse, "copies").runs) == 1
+    assert [each.reader.name for each in of(lakehouse, "orders").readers] == ["copies", "damaged"], "it may be a reader"
+
+
+@pytest.fixture
+def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many tables are opened, and how many files of logs are read."""
+    counter, lines = Counter[str](), LocalFiles.lines
+
+    class CountedTable(DeltaTable):
+        def __init__(self, *args: object, **options: object) -> None:
+            counter["opened"] += 1
+            super().__init__(*args, **options)
+
+    def read(self: LocalFiles, name: str):
+        counter["files"] += 1
+        return lines(self, name)
+
+    monkeypatch.setattr(log_files, "DeltaTable", CountedTable)
+    monkeypatch.setattr(LocalFiles, "lines", read)
+    return counter
+
+
+def test_a_table_is_opened_once_however_many_tables_and_readers_there_are(tmp_path: Path, work: Counter[str]) -> None:
+    append(tmp_path, "orders", 1)
+    for place in range(40):
+        run(tmp_path, f"t{place}", "orders" if place < 20 else f"t{place - 20}")
+    assert len(look(tmp_path).tables) == 41
+    assert 41 <= work["opened"] <= 41 + 16, "two threads may open one table side by side"
+    assert work["files"] <= 41 * 3 + 40 * 8, "three looks at the newest commit of each, and a few for each reader"
+
+
+def test_of_a_long_log_the_newest_commits_are_read(tmp_path: Path, work: Counter[str]) -> None:
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "copies", "orders")
+    log = tmp_path / "copies" / "_delta_log"
+    commits = 3 * LOOKED_BACK
+    action = '{"commitInfo":{"timestamp":1,"operation":"OPTIMIZE"}}'
+    for version in range(1, commits):
+        (log / f"{version:020}.json").write_text(action)
+    run(tmp_path, "copies", "orders")
+    work.clear()
+    lakehouse = look(tmp_path)
+    assert of(lakehouse, "copies").status.version == commits
+    assert LOOKED_BACK <= work["files"] <= 3 * LOOKED_BACK + 40, "once for runs, and twice for past files"

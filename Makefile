@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test slow wheel spark40 spark41 races crash crash-jvm s3 cluster browser warm site check lock clean \
+.PHONY: help install demo dev shell stop test slow wheel spark40 spark41 races crash crash-jvm s3 cluster catalogs streams browser warm site check lock clean \
         release-check bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
@@ -39,7 +39,8 @@ warm: $(STAMP)  ## Archive the classes of Spark's server, once, so that it start
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope
 # Markers (pyproject.toml says what each is for) choose the tests of a target.
-REST := not race and not kill and not fault and not served and not stores and not cluster and not browser
+REST := not race and not kill and not fault and not served and not stores and not cluster and not browser \
+        and not catalogs and not streams
 
 test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a server
 	@$(PYTEST) -m "not slow and $(REST)"
@@ -100,6 +101,14 @@ s3: $(STAMP) $(GATEWAY)  ## Tables on S3: logs, exactly once, the sensor (fetche
 cluster: $(STAMP)  ## Spark of one's own: a Connect server, a cluster that loses a worker, HDFS, a metastore (56 MB)
 	@$(PY) -m tests.cluster.jars
 	@$(PY) -m pytest -q -n 1 -m cluster
+
+catalogs: $(STAMP)  ## Tables by name in a Hive metastore: managed, external, two code locations; on both kinds of Spark
+	@$(PY) -m pytest -q -n 0 -m catalogs
+	@LAKEHOUSE_TEST_SPARK=server $(PY) -m pytest -q -n 0 -m catalogs
+
+streams: $(STAMP)  ## Structured Streaming beside our tables: streams that read them, streams that they read; on both kinds
+	@$(PY) -m pytest -q -n 0 -m streams
+	@LAKEHOUSE_TEST_SPARK=server $(PY) -m pytest -q -n 0 -m streams
 
 # Playwright is no part of the lock; its own browsers are not fetched.
 DRIVER := .venv/browser

@@ -49,7 +49,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark]:
+def more_settings() -> dict[str, str]:
+    """What the tests of a folder need of Spark beside the rest, such as another catalog."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def local_spark(tmp_path_factory: pytest.TempPathFactory, more_settings: dict[str, str]) -> Iterator[LocalSpark]:
     """Spark as the local environment has it, in a JVM for tests: two of them run at once, for ten minutes.
 
     The garbage collector has one thread. The second compiler, which took a quarter of the CPU, waits ten times as long:
@@ -59,7 +65,7 @@ def local_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark
     where, root = Where(os.environ["LAKEHOUSE_SPARK"]), tmp_path_factory.getbasetemp()
     if where is Where.SERVER and "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent  # one server for all workers, so one JVM becomes warm
-    settings = local_settings(root)  # above the roots of all tests, so that its JVM may write to each
+    settings = local_settings(root) | more_settings  # above the roots of all tests, so that its JVM may write to each
     heap = f"-Xms{settings['spark.driver.memory']}"
     settings[JAVA] = f"{settings.get(JAVA, '')} {heap} {JVM_OF_TESTS}".strip()
     if where is Where.SERVER:

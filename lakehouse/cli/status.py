@@ -3,14 +3,14 @@
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_place
 from lakehouse.cli.comparisons import Comparisons, comparisons
 from lakehouse.cli.loading import definitions, target
-from lakehouse.cli.tables import declared_logs, logs_of
+from lakehouse.cli.tables import declared_logs, logs_of, out_of_reach
 from lakehouse.cursor.code import Code
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import LakehouseError
@@ -53,12 +53,14 @@ class _Look:
         compared: When they were last compared with a recompute.
         words: The words of the command line that name the definitions; None if only a root is named.
         first: The tables that do not exist yet, and that a run makes without the name of a partition.
+        left_out: Why the logs of the other tables cannot be read without Spark, as a clause.
     """
 
     lakehouse: LakehouseStatus
     compared: Comparisons
     words: Sequence[str] | None = None
     first: Sequence[str] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def _run_status(given: Namespace) -> Answer:
@@ -96,11 +98,13 @@ def _answer(look: _Look) -> Answer:
         look.first,
         lakehouse.holders,
         {table.status.name: table.due for table in lakehouse.tables if table.due},
+        look.left_out,
     )
     value = {
         "tables": [_value(table, compared) for table in lakehouse.tables],
         "comparisons_unknown": compared.unknown,
         "held_back": [asdict(holder) for holder in lakehouse.holders],
+        "left_out": dict(look.left_out),
     }
     return Answer(value, page.view(), code=_code(look))
 
@@ -164,8 +168,9 @@ def _of_definitions(defs: "dg.Definitions", words: Sequence[str]) -> _Look:
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
     code_location = code_location_of(defs)
-    logs = declared_logs(code_location)
-    lakehouse = lakehouse_status(logs, _now(), _declarations(code_location, managers_of(defs.resources)))
+    logs, left_out = declared_logs(code_location), out_of_reach(code_location)
+    declarations = _declarations(code_location, managers_of(defs.resources), left_out)
+    lakehouse = lakehouse_status(logs, _now(), declarations)
     by_name = {table.status.name: table for table in lakehouse.tables}
     assets = {table.name: table for table in code_location.tables.values() if table.is_written}
     tables = [
@@ -174,17 +179,18 @@ def _of_definitions(defs: "dg.Definitions", words: Sequence[str]) -> _Look:
         if name in by_name or name in assets
     ]
     first = [name for name in logs if name not in by_name and name in assets and assets[name].partitions_def is None]
-    return _Look(replace(lakehouse, tables=tuple(tables)), comparisons(code_location), words, first)
+    return _Look(replace(lakehouse, tables=tuple(tables)), comparisons(code_location), words, first, left_out)
 
 
-def _declarations(code_location: "CodeLocation", managers: "Mapping[str, DeltaIOManager]") -> Declarations:
+def _declarations(
+    code_location: "CodeLocation", managers: "Mapping[str, DeltaIOManager]", left_out: Mapping[str, str]
+) -> Declarations:
     """What definitions say of their tables that no log does."""
     tables = [*code_location.tables.values()]
     unreadable = dict[str, dict[str, str]]()
     for table in tables:
-        why = None if table.ref is None else table.ref.why_only_spark()
-        for source in code_location.followed_by(table) if why is not None else ():
-            unreadable.setdefault(source.name, {})[table.name] = why or ""
+        for source in code_location.followed_by(table) if table.name in left_out else ():
+            unreadable.setdefault(source.name, {})[table.name] = left_out[table.name]
     return Declarations(
         {
             table.name: code
@@ -193,7 +199,7 @@ def _declarations(code_location: "CodeLocation", managers: "Mapping[str, DeltaIO
         },
         {table.name: table.declared.reader_limits for table in tables},
         unreadable,
-        {table.name for table in tables if table.is_written and table.root is not None},
+        {each.name for each in tables if each.is_written and each.ref is not None and not each.ref.why_only_spark()},
     )
 
 

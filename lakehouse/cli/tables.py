@@ -3,6 +3,7 @@
 import os
 import time
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from lakehouse.cli.pages.table_pages import Change
     from lakehouse.dagster.code_location import CodeLocation
     from lakehouse.delta.file_log import FileLog
+    from lakehouse.spark.table_version import TableRef
 
 
 def logs_of(given: Namespace) -> "dict[str, FileLog]":
@@ -44,10 +46,38 @@ def declared_logs(code_location: "CodeLocation") -> "dict[str, FileLog]":
     """The log of each table of a code location by its name, without those that only Spark can read."""
     from lakehouse.delta.file_log import FileLog  # it loads deltalake, which a help text does without
 
-    refs = filter(None, (table.ref for table in code_location.tables.values()))
     return {
-        ref.name: FileLog(ref.files, ref.name) for ref in refs if ref.files is not None and ref.why_only_spark() is None
+        ref.name: FileLog(ref.files, ref.name)
+        for ref in found_refs(code_location)
+        if ref.files is not None and ref.why_only_spark() is None
     }
+
+
+def out_of_reach(code_location: "CodeLocation") -> dict[str, str]:
+    """The tables whose logs cannot be read without Spark, each with the reason, as a clause."""
+    reasons = {ref.name: ref.why_only_spark() for ref in found_refs(code_location)}
+    return {name: why for name, why in reasons.items() if why is not None}
+
+
+def found_refs(code_location: "CodeLocation") -> "list[TableRef]":
+    """The tables of a code location, each with a catalog name where runs have found the name.
+
+    Dagster's event log knows where, of the instance that `DAGSTER_HOME` names. Spark is not asked.
+    """
+    refs = [table.ref for table in code_location.tables.values() if table.ref is not None]
+    if not os.environ.get("DAGSTER_HOME") or all(ref.files is not None for ref in refs):
+        return refs
+    import dagster as dg
+
+    from lakehouse.dagster.table_facts import noted_locations
+
+    addresses = dict[str, str]()
+    with suppress(Exception), dg.DagsterInstance.get() as instance:  # its storage may be anywhere
+        for key, table in code_location.tables.items():
+            noted = noted_locations(instance, key)
+            own = {table.name: noted[table.name]} if table.name in noted else {}
+            addresses = {**noted, **addresses, **own}
+    return [ref.found_among(addresses) for ref in refs]
 
 
 def log_of(table: str, logs: "dict[str, FileLog]") -> "FileLog":

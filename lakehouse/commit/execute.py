@@ -120,14 +120,17 @@ def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
 
 
 def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException) -> None:
-    """Refuses to replace a table that the catalog does not know; Delta itself would see no table there.
+    """Refuses to replace what Delta would not see: a table of another format, or one that the catalog does not know.
 
     Raises:
+        TableError (NAME_TAKEN): The catalog has the name, and no Delta table is there.
         TableError (UNREGISTERED_TABLE): The directory of the name holds a Delta table.
     """
-    where = (error.getMessageParameters() or {}).get("tableLocation")
-    if run.ref.path is not None or where is None:
+    if run.ref.path is not None:
         return
+    where = (error.getMessageParameters() or {}).get("tableLocation")
+    if where is None:  # the name is taken; of a directory that is not empty Delta says which
+        raise TableError.name_taken(run.name, run.ref.identifier) from error
     head = TableRef.at_path(run.name, where).log(lambda: spark).head()
     if head is not None:
         raise TableError.unregistered_table(run.name, run.ref.identifier, where, head.version) from error

@@ -50,6 +50,8 @@ def explain_error(run: Run, error: Exception) -> LakehouseError:
         return LateGapError(run.name, reason)
     if reason is not None and Meaning.FILE_GONE in meanings:
         return ReadError.missing_file(run.name, first_line(error))
+    if Meaning.NO_SCHEMA in meanings and run.ref.path is None and run.head is None:
+        return ReadError.no_schema(run.name, run.ref.identifier, first_line(error))
     module = missing_module(error)
     if module is not None:
         return WriteError.module_missing(run.name, module)

@@ -15,7 +15,7 @@ from lakehouse.commit.rivals import LostAttempt, describe
 from lakehouse.cursor.mark import Mark, is_mark, rows_of
 from lakehouse.cursor.since_base import may_concern
 from lakehouse.dagster.expectation_checks import log_evaluations, metadata_of, warnings_of
-from lakehouse.dagster.table_facts import column_schema, partition_rows, size_of, table_metadata
+from lakehouse.dagster.table_facts import LOCATIONS, column_schema, partition_rows, size_of, table_metadata
 from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.text import quote
@@ -56,8 +56,6 @@ class KnownFacts:
 
 _DATA_VERSION = "dagster/data_version"
 _LINEAGE = "dagster/column_lineage"
-LOCATIONS = "lakehouse/locations"
-"""Metadata of a materialization: where each table is that is written or read by a catalog name."""
 
 
 def report(

@@ -1,7 +1,7 @@
 """Facts about a table in Dagster's own keys: where it is, its columns, how much it holds."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 from pyspark.sql.types import StructType
@@ -15,6 +15,15 @@ from lakehouse.spark.types import as_struct, partition_types
 
 STORAGE_KIND = "deltalake"
 """Delta as Dagster's pages know it: its kind has an icon."""
+LOCATIONS = "lakehouse/locations"
+"""Metadata of a materialization: where each table is that is written or read by a catalog name."""
+
+
+def noted_locations(instance: dg.DagsterInstance, key: dg.AssetKey) -> Mapping[str, str]:
+    """Where the last run of an asset found the tables with a catalog name, by the names of their assets."""
+    event = instance.get_latest_materialization_event(key)
+    noted = None if event is None else cast("Any", event).asset_materialization.metadata.get(LOCATIONS)
+    return {} if noted is None else cast("Mapping[str, str]", noted.value)
 
 
 def table_metadata(ref: TableRef) -> dict[str, str]:

@@ -34,8 +34,12 @@ _COLLATED_PROBLEM = (
     "written the text of a Python function, or of cast(StringType()), into a new column"
 )
 _COLLATED_REMEDY = "Write the table again, with CAST(column AS STRING) in SQL text, mode overwrite and overwriteSchema."
-_FEATURE = re.compile(r"Feature '([^']+)' is not supported|(catalog-managed) table")
+_FEATURE = re.compile(r"Feature '([^']+)' is not supported")
 """How deltalake names a table feature that it does not know."""
+_CATALOG_MANAGED = "catalog-managed table"
+"""How deltalake refuses a table to which only its catalog may commit."""
+_COORDINATOR = "delta.coordinatedCommits.commitCoordinator"
+"""How the properties begin that name another one who commits; deltalake reads such a log, and may miss its end."""
 _VECTORS = "deletionVectors"
 """The feature of a table whose rows may be deleted without rewriting their file."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -62,10 +66,13 @@ class FileLog:
         if delta is None:
             return None
         metadata = delta.metadata()
+        properties = {str(key): str(value) for key, value in metadata.configuration.items()}
+        if any(name.startswith(_COORDINATOR) for name in properties):
+            raise UnreadableLogError.catalog_commits(self._table, self._location.address)
         return Head(
             version=delta.version(),
             table_id=str(metadata.id),
-            properties={str(key): str(value) for key, value in metadata.configuration.items()},
+            properties=properties,
             partition_columns=tuple(metadata.partition_columns),
         )
 
@@ -285,11 +292,11 @@ class FileLog:
         return DeltaTable(self._location.address, version=version, storage_options=self._location.store_options)
 
     def _unreadable(self, error: Exception) -> UnreadableLogError:
+        if _CATALOG_MANAGED in str(error):
+            return UnreadableLogError.catalog_commits(self._table, self._location.address)
         feature = _FEATURE.search(str(error))
         if feature is not None:
-            return UnreadableLogError.unknown_feature(
-                self._table, self._location.address, feature.group(1) or "catalogManaged"
-            )
+            return UnreadableLogError.unknown_feature(self._table, self._location.address, feature.group(1))
         if "gap" in str(error) or "contiguous" in str(error):
             return UnreadableLogError.unreadable_log(
                 self._table, "a commit file is missing in its middle", BRING_IT_BACK

@@ -131,6 +131,17 @@ class ReadError(LakehouseError):
             "asset. Or let another asset keep the rows of the view in a table.",
         )
 
+    @classmethod
+    @with_code("NO_SCHEMA")
+    def no_schema(cls, name: str, identifier: str, problem: str) -> Self:
+        """A catalog name whose schema or catalog is not there."""
+        return cls(
+            f"'{name}' has the catalog name {identifier}, and Spark knows no such schema or catalog: "
+            f"{clause(problem)}.",
+            "Nothing was written. Create the schema, set the catalog up in Spark (spark.sql.catalog.<its name>), or "
+            "correct Table(name=...).",
+        )
+
 
 class LateGapError(ReadError):
     """Changes that turned out to be unreadable while the result was computed."""
@@ -166,6 +177,27 @@ class UnreadableLogError(ReadError):
         return cls(
             f"The log of '{table}' cannot be read: the table has the feature '{feature}', which the package deltalake "
             f"does not know.",
-            f"Nothing was written. Install a deltalake that knows it, or drop it: ALTER TABLE delta.`{where}` DROP "
+            f"Nothing was written. Give the table its catalog name, Table(name=...), because the log is read through "
+            f"Spark then; or install a deltalake that knows the feature, or drop it: ALTER TABLE delta.`{where}` DROP "
             f"FEATURE {feature}",
+        )
+
+    @classmethod
+    @with_code("UNSUPPORTED_FEATURE")
+    def unsupported_feature(cls, table: str, features: str) -> Self:
+        """The table has features that Spark's own Delta does not know."""
+        return cls(
+            f"The log of '{table}' cannot be read: the table has the feature {features}, which the Delta of this Spark "
+            f"does not know.",
+            "Nothing was written. Use a Spark whose Delta knows it, or drop the feature from there.",
+        )
+
+    @classmethod
+    @with_code("CATALOG_COMMITS")
+    def catalog_commits(cls, table: str, where: str) -> Self:
+        """The commits of the table are the catalog's, so the files alone do not say which there are."""
+        return cls(
+            f"Only its catalog may commit to '{table}' at {where}, and this process does not reach that catalog: the "
+            f"files of the log do not say which commits there are.",
+            "Nothing was written. Give the table its catalog name, Table(name=...), and a Spark that has this catalog.",
         )

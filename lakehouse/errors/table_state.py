@@ -96,6 +96,17 @@ class TableError(WriteError):
         )
 
     @classmethod
+    @with_code("NAME_TAKEN")
+    def name_taken(cls, asset: str, name: str) -> Self:
+        """A catalog name under which the catalog has something that Spark does not see as a Delta table."""
+        return cls(
+            f"'{asset}' would create {name}, which the catalog already has, but no Delta table is there: its directory "
+            f"is gone, or the table has another format.",
+            f"Nothing was written. Bring the directory back. If nobody needs what it was, DROP TABLE {name} and run "
+            f"the asset again, which makes the table anew. Or give the asset another name.",
+        )
+
+    @classmethod
     @with_code("OTHER_FILE_SYSTEM")
     def other_file_system(cls, asset: str, where: str, version: int) -> Self:
         """A table that Spark sees at a path where this process sees none."""

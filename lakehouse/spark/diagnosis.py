@@ -132,6 +132,9 @@ class Meaning(Enum):
     LOG_BROKEN = "a commit is missing in the table's log"
     TABLE_MISSING = "there is no Delta table of this name, or at this path"
     IS_VIEW = "the name is that of a view"
+    NO_SCHEMA = "there is no such schema, or no such catalog"
+    CATALOG_COMMITS = "only the catalog may commit to the table"
+    FEATURE_UNSUPPORTED = "this Delta does not know a feature of the table"
     NAME_TAKEN = "the table, or its directory, was there before"
     ISOLATION_REFUSED = "this Delta creates tables with Serializable only"
     SESSION_ENDED = "the server no longer has the session, or the rows belong to another one"
@@ -152,7 +155,11 @@ SENTENCES: tuple[tuple[str, Meaning], ...] = (
     (r"TABLE_OR_VIEW_NOT_FOUND|\bPATH_(?:DOES_NOT_EXIST|NOT_FOUND)", Meaning.TABLE_MISSING),
     (r"DELTA_(?:MISSING_DELTA_TABLE|TABLE_NOT_FOUND|PATH_DOES_NOT_EXIST|TABLE_ONLY_OPERATION)", Meaning.TABLE_MISSING),
     (r"EXPECT_TABLE_NOT_VIEW", Meaning.IS_VIEW),
+    # Spark takes a catalog that it does not know for a schema of the catalog that it has.
+    (r"SCHEMA_NOT_FOUND|CATALOG_NOT_FOUND|REQUIRES_SINGLE_PART_NAMESPACE", Meaning.NO_SCHEMA),
     (r"is not a Delta table|DELTA_NOT_A_DELTA_TABLE", Meaning.TABLE_MISSING),
+    (r"DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED|Couldn't locate commit coordinator", Meaning.CATALOG_COMMITS),
+    (r"DELTA_UNSUPPORTED_FEATURES_FOR_(?:READ|WRITE)", Meaning.FEATURE_UNSUPPORTED),
     # Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
     (r"TABLE_OR_VIEW_ALREADY_EXISTS|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", Meaning.NAME_TAKEN),
     (r"must be Serializable", Meaning.ISOLATION_REFUSED),
@@ -182,6 +189,7 @@ TRACES: tuple[tuple[str, Meaning], ...] = (
     (r"FAILED_READ_FILE\.NO_HINT.*FileNotFound|java\.io\.FileNotFoundException", Meaning.FILE_GONE),
 )
 """Patterns that count as well where only the Java stack trace below the sentence has them."""
+_UNSUPPORTED = re.compile(r"unsupported by [^:]*: ([\w, -]*\w)")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 _HANDLED = "During handling of the above exception"
 TEMPORARY = (Meaning.VERSION_EXPIRED, Meaning.EXECUTOR_LOST, Meaning.ROWS_LOST, Meaning.ANSWER_LOST)
@@ -281,6 +289,12 @@ def refusal(error: BaseException) -> Refusal | None:
         if is_delta:
             return Refusal(str(evidence.condition), first_line(cause))
     return None
+
+
+def unsupported_features(error: BaseException) -> str:
+    """The table features that Spark's Delta does not know, as its error lists them."""
+    names = _UNSUPPORTED.search(message(error))
+    return first_line(error) if names is None else names.group(1)
 
 
 def missing_module(error: BaseException) -> str | None:

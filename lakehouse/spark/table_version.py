@@ -16,7 +16,7 @@ from lakehouse.delta.location import Location
 from lakehouse.delta.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, Log, Size, newest_first
 from lakehouse.delta.text import name_parts, quote
 from lakehouse.errors import LakehouseError, ReadError, UnreadableLogError
-from lakehouse.spark.diagnosis import Meaning, diagnose, first_line, said_by
+from lakehouse.spark.diagnosis import Meaning, diagnose, first_line, said_by, unsupported_features
 from lakehouse.spark.session import is_connect
 
 _OF_THE_HEAD = ("id", "properties", "partitionColumns")
@@ -100,6 +100,7 @@ class SparkLog:
 
         Raises:
             ReadError (VIEW): The name is that of a view.
+            ReadError (NO_SCHEMA): The catalog or the schema of the name is not there.
             UnreadableLogError: Spark cannot answer, whether Delta refuses or the connection is lost.
         """
         try:
@@ -112,6 +113,12 @@ class SparkLog:
                 return None
             if Meaning.IS_VIEW in meanings:
                 raise ReadError.view(self._table, self._identifier) from error
+            if Meaning.NO_SCHEMA in meanings:
+                raise ReadError.no_schema(self._table, self._identifier, first_line(error)) from error
+            if Meaning.CATALOG_COMMITS in meanings:
+                raise UnreadableLogError.catalog_commits(self._table, self._identifier) from error
+            if Meaning.FEATURE_UNSUPPORTED in meanings:
+                raise UnreadableLogError.unsupported_feature(self._table, unsupported_features(error)) from error
             remedy = BRING_IT_BACK if Meaning.LOG_BROKEN in meanings else READ_IT_LATER
             raise UnreadableLogError.unreadable_log(self._table, first_line(error), remedy) from error
 
@@ -146,9 +153,14 @@ class TableRef:
     def in_catalog(cls, name: str, catalog_name: str) -> "TableRef":
         return cls(name, ".".join(quote(part) for part in name_parts(catalog_name)), None)
 
-    def found_at(self, address: str) -> "TableRef":
-        """The same table, whose directory is known: its log can be read there, and SQL still goes by its name."""
-        return TableRef(self.name, self.identifier, Location(address))
+    def found_among(self, addresses: Mapping[str, str]) -> "TableRef":
+        """The same table, where runs have found its catalog name: its log is read there, and SQL goes by its name.
+
+        Args:
+            addresses: Where tables were found, by the names of their assets.
+        """
+        address = addresses.get(self.name) if self.files is None else None
+        return self if address is None else TableRef(self.name, self.identifier, Location(address))
 
     def beside(self, suffix: str) -> "TableRef":
         """The table whose name, and whose address or name in the catalog, is that of this one and a suffix."""
@@ -168,7 +180,9 @@ class TableRef:
 
     def why_only_spark(self) -> str | None:
         """Why this process cannot read the table's log without Spark, as the end of a sentence; None if it can."""
-        return "a catalog name is resolved by Spark" if self.files is None else self.files.unreadable()
+        if self.files is None:
+            return f"where {self.identifier} is, is not known before a run has resolved the name"
+        return self.files.unreadable()
 
     def log(self, spark: Callable[[], SparkSession]) -> Log:
         """The table's log. `spark` is called only if this process cannot read the files itself."""

@@ -18,6 +18,7 @@ from lakehouse.delta.log import FileSchema, Head, Size, commits_between, newest_
 from lakehouse.delta.log_files import LocalFiles, StoredFiles
 from lakehouse.errors import UnreadableLogError
 from tests.support.commits import History
+from tests.support.first_commit import CATALOG_COMMITS, Declared, declare
 from tests.support.raises import raises_code
 
 APPEND, OVERWRITE = {"mode": "Append"}, {"mode": "Overwrite"}
@@ -322,19 +323,23 @@ def test_a_line_of_a_stored_log_ends_where_json_ends(tmp_path: Path) -> None:
         assert [json.loads(line) for line in files.lines("0.json")] == entries
 
 
-@pytest.mark.parametrize("feature", ["geospatial", "catalogManaged", "of-tomorrow"])
+@pytest.mark.parametrize("feature", ["geospatial", "of-tomorrow"])
 def test_a_feature_that_deltalake_does_not_know_is_named(tmp_path: Path, feature: str) -> None:
-    log = tmp_path / "t" / "_delta_log"
     write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}))
-    first = log / f"{0:020}.json"
-    lines = [json.loads(line) for line in first.read_text().splitlines()]
-    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [feature], "writerFeatures": [feature]}
-    changed = [{"protocol": protocol} if "protocol" in line else line for line in lines]
-    first.write_text("\n".join(map(json.dumps, changed)))
+    declare(tmp_path / "t", Declared((feature,)))
     with raises_code("UNKNOWN_FEATURE") as told:
         FileLog(Location(str(tmp_path / "t")), "events").head()
     assert told.value.feature == feature
     assert "again" not in str(told.value) and "trusted" not in str(told.value)
+
+
+@pytest.mark.parametrize("declared", CATALOG_COMMITS.values(), ids=CATALOG_COMMITS)
+def test_a_log_whose_commits_are_the_catalogs_is_refused(tmp_path: Path, declared: Declared) -> None:
+    """deltalake itself reads a log with a commit coordinator, as far as the files go."""
+    write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}))
+    declare(tmp_path / "t", declared)
+    with raises_code("CATALOG_COMMITS", match="Only its catalog may commit to 'events'.*Nothing was written"):
+        FileLog(Location(str(tmp_path / "t")), "events").head()
 
 
 def test_a_commit_names_the_partitions_whose_files_it_touched_or_says_that_it_does_not(tmp_path: Path) -> None:

@@ -147,6 +147,12 @@ def test_a_view_is_refused_for_it_has_no_versions(lake: Named) -> None:
     lake.sql("DROP VIEW {kept}")
 
 
+def test_a_name_in_a_schema_that_is_not_there_is_refused(lake: Named) -> None:
+    lake.elsewhere["kept"] = "nowhere"
+    with raises_code("NO_SCHEMA", match=r"`nowhere`\.`kept`.*Nothing was written"):
+        lake.materialize(kept, KEYED)
+
+
 @pytest.mark.slow
 def test_a_directory_left_by_a_writer_that_died_does_not_keep_a_named_table_from_being_created(lake: Named) -> None:
     debris = lake.directory("kept")

@@ -1,18 +1,19 @@
 """What two writers do to one small table in the tests of Delta's conflict rules, and how lakehouse/conflicts/rules.py sees it."""
 
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
 from lakehouse.conflicts.operations import ConcurrentWrite, Layout, Operation
 from lakehouse.delta.table import Isolation
+from tests.support.first_commit import Declared, declare
 from tests.support.lake import Lake
 
+WRITE_SERIALIZABLE = Declared(properties={"delta.isolationLevel": "WriteSerializable"})
+"""As Databricks creates a table."""
 FILES = [[(1, "a", 1), (2, "a", 2), (3, "b", 3), (4, "b", 4)], [(5, "a", 5), (6, "a", 6), (7, "b", 7), (8, "b", 8)]]
 """Rows of (id, g, v). Each list is one file; in a table that is partitioned by g one for each g of it."""
 
@@ -51,21 +52,9 @@ def copied(forms: Lake, lake: Lake, name: str) -> str:
             values = forms.values(rows, "id int, g string, v int")
             values.write.format("delta").mode("append").save(str(made))
         if form.layout.isolation is Isolation.WRITE_SERIALIZABLE:
-            _as_databricks_writes(made / "_delta_log")
+            declare(made, WRITE_SERIALIZABLE)
     shutil.copytree(made, lake.root / "t")
     return lake.ref("t").identifier
-
-
-def _as_databricks_writes(log: Path) -> None:
-    """The isolation level in the table's metadata, where no statement of open-source Delta puts it."""
-    first = log / f"{0:020}.json"
-    actions = [json.loads(line) for line in first.read_text().splitlines()]
-    for action in actions:
-        if "metaData" in action:
-            action["metaData"]["configuration"]["delta.isolationLevel"] = "WriteSerializable"
-    first.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
-    for checksum in log.glob("*.crc"):
-        checksum.unlink()
 
 
 class Act(NamedTuple):

@@ -179,12 +179,13 @@ def test_a_run_says_of_how_many_files_the_keys_may_be(lake: Lake) -> None:
     report = step.run.view
     assert report is not None
     assert report.computed == "the rows of touched keys (id)"
-    _, src, dim, rows = report.followed
+    _, src, dim, rows, sums = report.followed
     size = lake.ref("src").log(lambda: lake.spark).size()
     files = 0 if size is None else size.files
     assert dim == f"Changes of dim reach the keys over src by k (100 % of {files} files: not laid out by k)."
     assert src == "Changes of src have the keys."
     assert rows.startswith("The rows of the keys are computed from src by id (")
+    assert sums.endswith("not kept by sums, because the query has no GROUP BY.")
     assert lake.rows("named")[0] == (0, "new")
     assert report.lineage == {"id": (("src", "id"),), "name": (("dim", "name"),)}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
 from lakehouse.cli.loading import definitions
 from lakehouse.cli.pages.readers_page import readers_page
-from lakehouse.cli.tables import log_of, logs_of
+from lakehouse.cli.tables import log_of, logs_of, out_of_reach
 from lakehouse.delta.log import feed_retention, limit_from
 from lakehouse.errors import ReadError, UpkeepError
 from lakehouse.status.reader_looks import ReaderLook, reader_looks
@@ -99,12 +99,11 @@ def _logs_and_names(given: Namespace) -> "tuple[dict[str, FileLog], dict[str, ti
 
 def only_spark_knows(code_location: "CodeLocation", table: str) -> dict[str, str]:
     """The tables that follow a table and whose logs only Spark can read, each with why."""
+    only_spark = out_of_reach(code_location)
     return {
-        each.name: why
+        each.name: only_spark[each.name]
         for each in code_location.tables.values()
-        if any(source.name == table for source in code_location.followed_by(each))
-        and (ref := each.ref) is not None
-        and (why := ref.why_only_spark()) is not None
+        if each.name in only_spark and any(source.name == table for source in code_location.followed_by(each))
     }
 
 

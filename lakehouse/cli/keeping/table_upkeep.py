@@ -64,7 +64,8 @@ def _upkeep(table: "AssetTable", code_location: "CodeLocation", *, is_named: boo
     logs = declared_logs(code_location)
     log = logs.get(table.name)
     unreadable = only_spark_knows(code_location, table.name)
-    if isinstance(log, FileLog):
+    is_there = table.ref is not None and table.ref.why_only_spark() is None  # a catalog name may mean another place now
+    if is_there and isinstance(log, FileLog):
         readers = readers_of(table.name, logs, int(time.time() * 1000), {}, unreadable)
         upkeep = None if readers is None else upkeep_of(log, readers, Rules())
         if upkeep is not None or readers is None:

@@ -61,6 +61,7 @@ class StatusPage:
         first: Tables that do not exist yet, and that a run makes of which nobody has to name a partition.
         holders: The readers that hold something back.
         due: The upkeep that is due, of each table that needs some.
+        left_out: Why the logs of other tables cannot be read without Spark, as a clause, by their names.
     """
 
     statuses: Sequence[TableStatus]
@@ -71,11 +72,12 @@ class StatusPage:
     first: Sequence[str] = field(default=())
     holders: Sequence[Holder] = ()
     due: Mapping[str, Sequence[Task]] = field(default_factory=dict[str, Sequence[Task]])
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def view(self) -> RenderableType:
         """The page, in both layouts."""
         if not self.statuses:
-            return Text("0 tables.")
+            return Group(Text("0 tables."), *self._left_out())
         folded = self._table("\n" + " " * (_BAR + 1))
         return Group(Layouts(self._table("  "), Layouts(folded, self._stack())), Text(), *self._last_lines())
 
@@ -182,11 +184,16 @@ class StatusPage:
         different = sorted(name for name, each in self.compared.items() if each.equal is False)
         if different:
             yield assemble((f"Different from a recompute: {', '.join(different)}.", WRONG))
+        yield from self._left_out()
         if self.unknown is not None:
             yield assemble((f"When tables were compared with a recompute is not known here: {self.unknown}.", QUIET))
         following = self._next(different)
         if following is not None:
             yield assemble(("next: ", QUIET), (following[0], NAME), (f"   {following[1]}", QUIET))
+
+    def _left_out(self) -> Iterator[Text]:
+        for name, why in self.left_out.items():
+            yield assemble((f"Left out: {name} ({why}).", QUIET))
 
     def _due_lines(self) -> Iterator[Text]:
         for table, due in [*self.due.items()][:_SHOWN]:

@@ -226,20 +226,14 @@ class Followed:
 
     def found_at(self, addresses: Mapping[str, str]) -> "Followed":
         """The same, with the tables that have a catalog name where they are known to be, by the names of the assets."""
-
-        def as_found(ref: TableRef) -> TableRef:
-            return ref.found_at(addresses[ref.name]) if ref.files is None and ref.name in addresses else ref
-
-        sources = tuple(replace(source, ref=as_found(source.ref)) for source in self.sources)
-        return replace(self, ref=as_found(self.ref), sources=sources)
+        sources = tuple(replace(source, ref=source.ref.found_among(addresses)) for source in self.sources)
+        return replace(self, ref=self.ref.found_among(addresses), sources=sources)
 
     def why_out_of_reach(self) -> str | None:
         """Why a log cannot be read without Spark, as a clause; None if each can."""
         for ref in self.refs:
-            if ref.files is None:
-                return f"where {ref.identifier} is, is not known before a run has resolved the name"
             if (why := ref.why_only_spark()) is not None:
-                return f"the log of {ref.name} is out of reach: {why}"
+                return why if ref.files is None else f"the log of {ref.name} is out of reach: {why}"
         return None
 
     def backlogs(self, logs: Logs) -> Backlogs | LeftOut:

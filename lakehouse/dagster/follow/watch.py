@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
 import dagster as dg
 
@@ -15,7 +15,7 @@ from lakehouse.cursor.unread import WEEK, Backlog, Unread
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, error_in_short, reads_on
 from lakehouse.dagster.follow.requests import Span, digest_of, standing, standing_for_all, state_of
-from lakehouse.dagster.metadata import LOCATIONS
+from lakehouse.dagster.table_facts import noted_locations
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import LakehouseError
@@ -158,9 +158,7 @@ def _found_at(table: Followed, instance: dg.DagsterInstance) -> Followed:
     """The table with the addresses that its last run noted for catalog names."""
     if all(ref.files is not None for ref in table.refs):
         return table
-    event = instance.get_latest_materialization_event(table.table.key)
-    noted = None if event is None else cast("Any", event).asset_materialization.metadata.get(LOCATIONS)
-    return table if noted is None else table.found_at(cast("Mapping[str, str]", noted.value))
+    return table.found_at(noted_locations(instance, table.table.key))
 
 
 def _look_at(table: Followed, logs: _Logs) -> Look:

@@ -20,7 +20,7 @@ from lakehouse.dagster.definitions.findings import Finding, Grade
 from lakehouse.dagster.follow.followed import LeftOut
 from lakehouse.dagster.follow.watch import Behind, UpToDate, Watch
 from lakehouse.dagster.io_manager import roots_of
-from lakehouse.dagster.metadata import LOCATIONS
+from lakehouse.dagster.table_facts import LOCATIONS
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.status.table_status import TableState, table_status

@@ -177,7 +177,24 @@ CASES = [
         "The log of 'events' cannot be read: the table has the feature 'geospatial', which the package deltalake does not "
         "know.",
         WRITTEN,
-        "Install a deltalake that knows it, or drop it: ALTER TABLE delta.`/lake/events` DROP FEATURE geospatial",
+        "Give the table its catalog name, Table(name=...), because the log is read through Spark then; or install a "
+        "deltalake that knows the feature, or drop it: ALTER TABLE delta.`/lake/events` DROP FEATURE geospatial",
+    ),
+    Case(
+        errors.UnreadableLogError.unsupported_feature,
+        {"table": "events", "features": "geospatial-preview"},
+        "The log of 'events' cannot be read: the table has the feature geospatial-preview, which the Delta of this Spark "
+        "does not know.",
+        WRITTEN,
+        "Use a Spark whose Delta knows it, or drop the feature from there.",
+    ),
+    Case(
+        errors.UnreadableLogError.catalog_commits,
+        {"table": "events", "where": "/lake/events"},
+        "Only its catalog may commit to 'events' at /lake/events, and this process does not reach that catalog: the files "
+        "of the log do not say which commits there are.",
+        WRITTEN,
+        "Give the table its catalog name, Table(name=...), and a Spark that has this catalog.",
     ),
     Case(
         errors.ReadError.newer_mark,
@@ -186,6 +203,14 @@ CASES = [
         "version knows formats up to 2.",
         WRITTEN,
         "Install the newer version wherever this asset runs.",
+    ),
+    Case(
+        errors.ReadError.no_schema,
+        {"name": "airlines", "identifier": "`shop`.`airlines`", "problem": "[SCHEMA_NOT_FOUND] There is no `shop`."},
+        "'airlines' has the catalog name `shop`.`airlines`, and Spark knows no such schema or catalog: [SCHEMA_NOT_FOUND] "
+        "There is no `shop`.",
+        WRITTEN,
+        "Create the schema, set the catalog up in Spark (spark.sql.catalog.<its name>), or correct Table(name=...).",
     ),
     Case(
         errors.ReadError.view,

@@ -132,6 +132,15 @@ CASES = [
         "tables when Spark ends.",
     ),
     Case(
+        errors.TableError.name_taken,
+        {"asset": "flights", "name": "`shop`.`flights`"},
+        "'flights' would create `shop`.`flights`, which the catalog already has, but no Delta table is there: its "
+        "directory is gone, or the table has another format.",
+        WRITTEN,
+        "Bring the directory back. If nobody needs what it was, DROP TABLE `shop`.`flights` and run the asset again, which "
+        "makes the table anew. Or give the asset another name.",
+    ),
+    Case(
         errors.TableError.foreign_application_id,
         {"asset": "flights", "application_id": "flights:0", "epoch": 3},
         "Delta skipped the commit of 'flights' as already done (application id 'flights:0', epoch 3), yet no commit of "

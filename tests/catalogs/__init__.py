@@ -1,0 +1,1 @@
+"""Tables by name in a Hive metastore: `make catalogs`."""

@@ -1,0 +1,1 @@
+"""Structured Streaming beside our tables: `make streams`."""

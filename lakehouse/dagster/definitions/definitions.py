@@ -24,6 +24,7 @@ from lakehouse.dagster.failures import as_dagster_failures, explaining_pyspark
 from lakehouse.dagster.follow.sensor import sensor_of
 from lakehouse.dagster.io_manager import code_location_of, writer_of
 from lakehouse.dagster.keeping import Upkeep, upkeep_job
+from lakehouse.dagster.quarantines import with_quarantines
 from lakehouse.dagster.remake import remake, with_assets, with_each_once
 
 
@@ -41,9 +42,10 @@ def incremental(
     definitions bring takes the place of the added one. A run that materializes an asset leaves out the checks that
     read the whole table. Who names a cron schedule for nightly checks has agreed to them: the schedule runs from
     the start. A night makes the checks of this library, those that have waited longest first, and starts none after
-    two hours. The same holds for upkeep, which keeps the files of the tables in shape. The sensor is stopped until
-    somebody starts it in Dagster. The component `Lakehouse` of the definitions names them for who does not name
-    them here.
+    two hours. The same holds for upkeep, which keeps the files of the tables in shape. A table that puts rows into a
+    quarantine has a second asset, `<asset key>_quarantine`, which the runs of the first materialize. The sensor is
+    stopped until somebody starts it in Dagster. The component `Lakehouse` of the definitions names them for who does
+    not name them here.
 
     Args:
         definitions: The code location: assets, specs of tables that it only reads, resources, and all else.
@@ -57,6 +59,7 @@ def incremental(
         DefinitionError: A definition that could never work; see `validate`.
     """
     given = with_each_once(definitions)
+    given = with_quarantines(given, code_location_of(given))
     code_location = code_location_of(given)
     brought = list(given.asset_checks or [])
     tables = checked_tables(code_location)

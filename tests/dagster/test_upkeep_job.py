@@ -14,7 +14,7 @@ from dagster._core.utils import make_new_run_id
 
 from lakehouse import Append, Changes, DeltaIOManager, Table, Upkeep, incremental
 from lakehouse.dagster.failures import refuse_second_driver
-from lakehouse.dagster.keeping import UPKEEP_JOB
+from lakehouse.dagster.nights.keeping import UPKEEP_JOB
 from lakehouse.dagster.run_tags import DRIVER, KEEPING, NIGHT
 from lakehouse.errors import DefinitionError
 from lakehouse.spark.table_version import TableRef

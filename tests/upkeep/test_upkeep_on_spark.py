@@ -10,7 +10,7 @@ import pytest
 from lakehouse import Append, Changes, DeltaIOManager, Table, Upkeep, change_sensor, incremental
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
-from lakehouse.dagster.keeping import UPKEEP_JOB
+from lakehouse.dagster.nights.keeping import UPKEEP_JOB
 from lakehouse.upkeep.carry_out import change_properties
 from lakehouse.upkeep.due import Rules, UpkeepWork, past_upkeep
 from lakehouse.upkeep.readers import ReaderState

@@ -13,7 +13,7 @@ from lakehouse.errors import UpkeepError
 
 if TYPE_CHECKING:
     from lakehouse.dagster.code_location import AssetTable, CodeLocation
-    from lakehouse.dagster.keeping import UpkeepResult
+    from lakehouse.dagster.nights.keeping import UpkeepResult
     from lakehouse.upkeep.due import TableUpkeep
 
 
@@ -26,7 +26,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 def _run(given: Namespace) -> Answer:
     from lakehouse.dagster.io_manager import code_location_of, managers_of
-    from lakehouse.dagster.keeping import UpkeepResult, keep, tables_to_keep
+    from lakehouse.dagster.nights.keeping import UpkeepResult, keep, tables_to_keep
 
     defs = definitions(given)
     code_location = code_location_of(defs)
@@ -48,7 +48,7 @@ def _look(table: "AssetTable", code_location: "CodeLocation", *, is_named: bool)
     Raises:
         UpkeepError (NOT_OURS): Only Spark can list the files of a table that the command line names.
     """
-    from lakehouse.dagster.keeping import look
+    from lakehouse.dagster.nights.keeping import look
 
     logs = declared_logs(code_location)
     upkeep, log = look(table, logs, only_spark_knows(code_location, table.name)), logs.get(table.name)

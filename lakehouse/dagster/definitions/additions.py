@@ -11,7 +11,7 @@ from typing import Any, Self
 import dagster as dg
 
 from lakehouse.dagster.definitions.nightly import Nightly
-from lakehouse.dagster.keeping import Upkeep
+from lakehouse.dagster.nights.keeping import Upkeep
 
 _SENSOR, _NIGHTLY_CHECKS, _UPKEEP = "lakehouse/sensor", "lakehouse/nightly_checks", "lakehouse/upkeep"
 

@@ -23,7 +23,7 @@ from lakehouse.dagster.definitions.validation import validate_location
 from lakehouse.dagster.failures import as_dagster_failures, explaining_pyspark
 from lakehouse.dagster.follow.sensor import sensor_of
 from lakehouse.dagster.io_manager import code_location_of, writer_of
-from lakehouse.dagster.keeping import Upkeep, upkeep_job
+from lakehouse.dagster.nights.keeping import Upkeep, upkeep_job
 from lakehouse.dagster.quarantines import with_quarantines
 from lakehouse.dagster.remake import remake, with_assets, with_each_once
 

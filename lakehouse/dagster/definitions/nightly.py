@@ -27,7 +27,7 @@ from lakehouse.dagster.definitions.checks import (
 )
 from lakehouse.dagster.definitions.findings import Finding, lasting
 from lakehouse.dagster.definitions.past_checks import last_made
-from lakehouse.dagster.nights import end_of_night, night_schedule, refuse_no_limit
+from lakehouse.dagster.nights.night_schedule import end_of_night, night_schedule, refuse_no_limit
 from lakehouse.dagster.run_tags import NIGHTS_OF
 from lakehouse.delta.commit_info import count_of
 from lakehouse.spark.diagnosis import first_line

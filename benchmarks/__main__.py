@@ -16,6 +16,7 @@ SUITE = ("small_step", "quiet", "backlog", "orchestration")
 MORE = (
     "served",
     "many_steps",
+    "upkeep",
     "growth",
     "scattered",
     "matrix",

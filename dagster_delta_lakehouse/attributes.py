@@ -34,7 +34,7 @@ class ExpectAttributes(dg.Resolvable, dg.Model):
     """What must hold of each row of a table: the fields of `lakehouse.Expect`."""
 
     condition: str
-    on_failure: Literal["warn", "fail", "drop"] | None = None
+    on_failure: Literal["warn", "fail", "drop", "quarantine"] | None = None
     name: str | None = None
 
     @property

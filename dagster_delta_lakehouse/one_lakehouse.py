@@ -11,7 +11,7 @@ from dagster_delta_lakehouse.attributes import PolicyAttributes, RetryAttributes
 from dagster_delta_lakehouse.scaffolders import LakehouseScaffolder
 
 if TYPE_CHECKING:
-    from lakehouse import ClusterSpark, LocalSpark, Nightly
+    from lakehouse import ClusterSpark, LocalSpark, Nightly, Upkeep
 
 
 class LocalSparkAttributes(dg.Resolvable, dg.Model):
@@ -60,12 +60,27 @@ class NightlyAttributes(dg.Resolvable, dg.Model):
         return Nightly(self.cron_schedule, timedelta(minutes=self.limit_minutes), self.timezone)
 
 
+class UpkeepAttributes(dg.Resolvable, dg.Model):
+    """When tables are kept in shape, and how much of that a night does: `lakehouse.Upkeep`."""
+
+    cron_schedule: str
+    limit_minutes: float = Field(default=120, description="For how long a night starts further statements.")
+    timezone: str | None = Field(default=None, description="The time zone of the cron schedule; UTC if not given.")
+    max_bytes: int | None = Field(default=None, description="How many bytes of files a night rewrites.")
+
+    @property
+    def value(self) -> "Upkeep":
+        from lakehouse import Upkeep
+
+        return Upkeep(self.cron_schedule, timedelta(minutes=self.limit_minutes), self.timezone, self.max_bytes)
+
+
 @dg.scaffold_with(LakehouseScaffolder)
 class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
     """Where the tables are, which Spark reads and writes them, and what runs by itself.
 
-    `incremental(dg.load_from_defs_folder(...))` in definitions.py adds the sensor and the nightly checks, because both
-    are about the tables of the whole project.
+    `incremental(dg.load_from_defs_folder(...))` in definitions.py adds the sensor, the nightly checks and the upkeep,
+    because they are about the tables of the whole project.
     """
 
     root: str = Field(
@@ -87,6 +102,9 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
     )
     nightly_checks: str | NightlyAttributes | None = Field(
         default=None, description="When tables are compared with a full recompute, as a cron schedule: '0 3 * * *'."
+    )
+    upkeep: str | UpkeepAttributes | None = Field(
+        default=None, description="When tables are compacted and past files removed, as a cron schedule: '0 4 * * 0'."
     )
     executor: Literal["in_process", "multiprocess"] | None = Field(
         default="in_process", description="Where the steps of a run run. Null: something else in the project says it."
@@ -126,4 +144,5 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
         from lakehouse.dagster.definitions.additions import Additions
 
         night = self.nightly_checks.value if isinstance(self.nightly_checks, NightlyAttributes) else self.nightly_checks
-        return Additions().with_named(self.sensor, night).metadata
+        upkeep = self.upkeep.value if isinstance(self.upkeep, UpkeepAttributes) else self.upkeep
+        return Additions().with_named(self.sensor, night, upkeep).metadata

@@ -22,6 +22,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.dagster.follow.sensor import change_sensor
     from lakehouse.dagster.follow.tick import Pace
     from lakehouse.dagster.io_manager import DeltaIOManager
+    from lakehouse.dagster.nights.keeping import Upkeep
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
     from lakehouse.dagster.view_files import views_from
     from lakehouse.delta.expect import Expect
@@ -62,6 +63,7 @@ __all__ = [
     "Snapshot",
     "Table",
     "Touched",
+    "Upkeep",
     "VersionRange",
     "View",
     "automation",
@@ -86,6 +88,7 @@ _HOMES = {
     "dagster.follow.sensor": ("change_sensor",),
     "dagster.follow.tick": ("Pace",),
     "dagster.io_manager": ("DeltaIOManager",),
+    "dagster.nights.keeping": ("Upkeep",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
     "dagster.view_files": ("views_from",),
     "delta.expect": ("Expect",),

@@ -12,17 +12,18 @@ from lakehouse.commit.commit import commit
 from lakehouse.commit.failed_plan import as_explained
 from lakehouse.commit.outcome import Committed, NothingToDo, Outcome
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
+from lakehouse.cursor.beside import why_quarantine_differs
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import passed_commits_are_old
-from lakehouse.delta.expect import Evaluation
+from lakehouse.delta.expect import SUFFIX, Evaluation
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.delta.table import Read
-from lakehouse.difference.statements import Skip, Statement
+from lakehouse.difference.statements import Planned
 from lakehouse.read.archive import ask_archive
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.changes import Changes
@@ -34,7 +35,7 @@ from lakehouse.read.read_plan import Archive, InputFacts, ReadFeed, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.read.run import Run, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.listeners import AllOutside, Evaluated, Message, Notice, PhaseEnded, tell
+from lakehouse.spark.listeners import AllOutside, Evaluated, Message, Notice, PhaseEnded, QuarantineWritten, tell
 from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
 from lakehouse.spark.types import partition_types
 from lakehouse.writes.merge import doubts_of
@@ -83,6 +84,8 @@ def begin(
     cursor = _cursor(spark, asset, log, head, slice, request)
     parts = definition(asset.table, slice, asset.read_options, config or {}, asset.policy.ignored_config)
     together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
+    if together is None and compare_because is None:
+        compare_because = _why_other_quarantine(spark, asset, cursor, () if slice is None else slice.keys)
     if together is None and compare_because is not None:
         together = decision_by_policy(asset, Reconcile(compare_because))
     run = Run(
@@ -95,6 +98,7 @@ def begin(
         definition=parts,
         together=together,
         request=request,
+        beside=cursor.mark.beside if isinstance(cursor, Known) and asset.table.quarantines else None,
     )
     refuse_unsafe(run, head)
     if request.go_on_from is None or asset.past is PastRows.KEPT:
@@ -126,6 +130,17 @@ def _cursor(
     return cursor
 
 
+def _why_other_quarantine(
+    spark: Callable[[], SparkSession], asset: Asset, cursor: Cursor, partitions: tuple[str, ...]
+) -> str | None:
+    """Why the quarantine of the table does not go with its position; None if it does, or if the table has none."""
+    if not asset.table.quarantines or not asset.incremental or not isinstance(cursor, Known):
+        return None
+    quarantine = asset.ref.beside(SUFFIX)
+    log = quarantine.log(spark)
+    return why_quarantine_differs(log, log.head(), quarantine.name, cursor, partitions)
+
+
 def _holds_nothing(spark: Callable[[], SparkSession], asset: Asset, head: Head | None, slice_: Slice | None) -> bool:
     """Whether the part of the table that the run writes has no row, so that nothing can be added twice."""
     if head is None:
@@ -147,6 +162,7 @@ class Materialization:
         phases: The seconds that its phases took, by their names, while it listens.
         evaluations: What its table expects of the rows of its newest plan, evaluated.
         all_outside: Whether no row of the result lies in a partition of the run.
+        quarantine: What the run wrote to the quarantine of its table, each time; nothing if that was right already.
     """
 
     spark: Callable[[], SparkSession]
@@ -158,6 +174,7 @@ class Materialization:
     phases: dict[str, float] = field(init=False, default_factory=dict[str, float])
     evaluations: tuple[Evaluation, ...] = field(init=False, default=())
     all_outside: bool = field(init=False, default=False)
+    quarantine: tuple[QuarantineWritten, ...] = field(init=False, default=())
     _prefetched: bool = field(init=False, default=False)
 
     def hear(self, notice: Notice) -> None:
@@ -169,6 +186,8 @@ class Materialization:
                 self.evaluations = evaluations
             case AllOutside():
                 self.all_outside = True
+            case QuarantineWritten():
+                self.quarantine = (*self.quarantine, notice)
             case _:
                 pass
 
@@ -261,8 +280,8 @@ class Materialization:
         outcome = commit(self.spark(), run, write, retry, clock)
         return replace(outcome, left_out=write.count_outside(run)) if isinstance(outcome, Committed) else outcome
 
-    def plan(self, write: Write) -> Statement | Skip:
-        """The statement that would make the write true of the table as the run found it; nothing is written.
+    def plan(self, write: Write) -> Planned:
+        """What would make the write true of the table, and of its quarantine, as the run found it; nothing is written.
 
         Raises:
             LakehouseError: The result cannot become the table.

@@ -14,6 +14,7 @@ TITLES = {
     "orchestration": "Dagster's share",
     "served": "The small step through the server",
     "many_steps": "50 small steps in a row",
+    "upkeep": "Upkeep of a table of 10,000 small commits",
     "growth": "Growth",
     "scattered": "Scattered changes",
     "matrix": "Merge matrix",

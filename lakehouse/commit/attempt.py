@@ -1,6 +1,6 @@
 """One attempt of a write: planned, executed once, and looked for in the log however it ended."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -8,17 +8,17 @@ from pyspark.sql import SparkSession
 from lakehouse.commit.execute import execute
 from lakehouse.commit.failed_plan import explain_error
 from lakehouse.commit.rivals import Conflict, ConflictKind, LostAttempt, changed_by, classify
-from lakehouse.cursor.mark import Mark
+from lakehouse.cursor.mark import Mark, rows_of
 from lakehouse.delta.commit_info import COMPACTING, Commit
-from lakehouse.delta.log import Head, Log, version_of
+from lakehouse.delta.log import NO_TABLE, Head, Log, version_of
 from lakehouse.delta.policy import Clock, Retry
 from lakehouse.difference.broken_promises import broken_promise
-from lakehouse.difference.statements import Skip, Statement, replaced_rows
+from lakehouse.difference.statements import Planned, Skip, Statement, WithQuarantine, of_table, replaced_rows
 from lakehouse.errors import CommitError, LakehouseError, StaleInputsError
 from lakehouse.read.archive import archive_begins
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
-from lakehouse.spark.listeners import Message, phase, tell
+from lakehouse.spark.listeners import Doing, Message, QuarantineWritten, phase, tell
 from lakehouse.writes.write import Write, plan
 
 
@@ -76,8 +76,8 @@ def head_of(writing: Writing) -> Head | None:
     return head
 
 
-def plan_attempt(writing: Writing, head: Head | None) -> Statement | Skip:
-    """The statement that makes the write true of the table at `head`.
+def plan_attempt(writing: Writing, head: Head | None) -> Planned:
+    """The statement that makes the write true of the table at `head`, and that of its quarantine.
 
     Rows that a plan has computed are at executors, and are lost with them. The inputs are pinned, so the write is then
     planned again.
@@ -105,10 +105,33 @@ def try_once(writing: Writing, statement: Statement, head: Head | None) -> Attem
     Raises:
         CommitError (UNKNOWN_OUTCOME): The commit may have landed, and the log cannot be read.
     """
+    tell(Doing(f"writing {writing.run.name}"))
     mark, started = _mark(writing, head, statement), writing.clock.now()
     error = _execute_once(writing, statement, mark)
     seconds = writing.clock.now() - started
     return Attempt(statement, mark, _find_attempt(writing.log, mark, writing.run, error), error, seconds)
+
+
+def try_both(writing: Writing, planned: Planned, head: Head | None) -> tuple[Writing, Attempt | None]:
+    """Executes the statement of the quarantine, if there is one, and then that of the table.
+
+    Returns:
+        What the last attempt was about, and that attempt: the quarantine if it was lost there, else the table, whose
+        mark says which version of the quarantine goes with it. No attempt if the table holds the result.
+    """
+    if isinstance(planned, WithQuarantine):
+        version = version_of(planned.run.head)
+        if not isinstance(planned.first, Skip):
+            quarantine = replace(writing, run=planned.run, log=planned.run.ref.log(lambda: writing.spark))
+            attempt = try_once(quarantine, planned.first, planned.run.head)
+            if attempt.own is None:
+                return quarantine, attempt
+            version = attempt.own.version
+            tell(QuarantineWritten(version, rows_of(attempt.own)))
+        has_quarantine = writing.run.table.quarantines and version != NO_TABLE
+        writing = replace(writing, run=replace(writing.run, beside=version if has_quarantine else None))
+    statement = of_table(planned)
+    return writing, None if isinstance(statement, Skip) else try_once(writing, statement, head)
 
 
 def lost_to(writing: Writing, attempt: Attempt) -> tuple[LostAttempt, Head | None]:
@@ -124,19 +147,20 @@ def lost_to(writing: Writing, attempt: Attempt) -> tuple[LostAttempt, Head | Non
         first_line(attempt.error)[:200] if attempt.error is not None and conflict.kind is ConflictKind.UNKNOWN else ""
     )
     changed = changed_by(writing.spark, writing.run, writing.write, rivals)
-    lost = LostAttempt(conflict, rivals, changed, attempt.seconds, sentence)
+    lost = LostAttempt(writing.run.name, conflict, rivals, changed, attempt.seconds, sentence)
     writing.lost.append(lost)
     return lost, head
 
 
 def _mark(writing: Writing, head: Head | None, statement: Statement) -> Mark:
+    lost = [attempt for attempt in writing.lost if attempt.rivals and attempt.table == writing.run.name]
     return writing.run.mark(
         uuid4().hex,
         version_of(head),
         compared=statement.compared,
         log_after=_log_after(writing, head),
         rows=replaced_rows(statement),
-        lost_to=tuple(lost.rivals[0].version for lost in writing.lost if lost.rivals),
+        lost_to=tuple(attempt.rivals[0].version for attempt in lost),
     )
 
 

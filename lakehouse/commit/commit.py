@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from lakehouse.commit.attempt import Writing, head_of, lost_to, plan_attempt, try_once
+from lakehouse.commit.attempt import Writing, head_of, lost_to, plan_attempt, try_both
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Outcome, Unchanged
 from lakehouse.commit.rivals import (
     Changed,
@@ -27,9 +27,9 @@ from lakehouse.commit.rivals import (
 from lakehouse.commit.superseded import refuse_unsafe, superseded_by
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Mark
-from lakehouse.delta.log import Head, total
+from lakehouse.delta.log import NO_TABLE, Head, total
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
-from lakehouse.difference.statements import Skip, Statement
+from lakehouse.difference.statements import Statement
 from lakehouse.errors import (
     CommitError,
     LakehouseError,
@@ -94,28 +94,39 @@ def _land(writing: Writing, done: int | None = None) -> Outcome | _Defeated:
         refuse_unsafe(writing.run, head)
         other = superseded_by(writing.log, head, writing.run, done)
         if other is not None:
+            _refuse_lead(writing.run, other)
             commit_ = next(writing.log.commits(other.version, other.version))
             return AlreadyApplied(other.mark, commit_, tuple(writing.lost))
         with interpreting(writing.spark, total((writing.run.inputs, writing.log.size()))):
             tell(Doing(f"comparing its result with {writing.run.name}"))
-            statement = plan.statement if plan is not None and plan.head == head else plan_attempt(writing, head)
-            if isinstance(statement, Skip):
-                assert head is not None
-                return Unchanged(head.version)
-            tell(Doing(f"writing {writing.run.name}"))
-            attempt = try_once(writing, statement, head)
+            planned = plan.statement if plan is not None and plan.head == head else plan_attempt(writing, head)
+            of, attempt = try_both(writing, planned, head)
+        if attempt is None:
+            assert head is not None
+            return Unchanged(head.version)
         if attempt.own is not None:
             recovered = attempt.error is not None
-            return Committed(attempt.own, attempt.mark, statement, tuple(writing.lost), recovered)
-        lost, head = lost_to(writing, attempt)
-        if _is_the_last(writing, lost):
-            # Unless a concurrent run has done this run's work, which the next look at the log shows.
-            if superseded_by(writing.log, head, writing.run, done) is None:
-                return _Defeated(lost, attempt.error)
-            plan = None
-            continue
-        plan = _Plan(statement, head) if _still_holds(attempt.mark, lost) else None
-        _wait(writing, lost)
+            return Committed(attempt.own, attempt.mark, attempt.statement, tuple(writing.lost), recovered)
+        lost, now = lost_to(of, attempt)
+        is_of_table = of.run.asset is writing.run.asset
+        writing = of if is_of_table else writing
+        plan = _Plan(attempt.statement, now) if is_of_table and _still_holds(attempt.mark, lost) else None
+        if not _is_the_last(of, lost):
+            _wait(of, lost)
+        # Unless a concurrent run has done this run's work, which the next look at the log shows.
+        elif superseded_by(writing.log, head_of(writing), writing.run, done) is None:
+            return _Defeated(lost, attempt.error)
+
+
+def _refuse_lead(run: Run, other: Known) -> None:
+    """Refuses to end a run that has set the quarantine right, if the run that has written the table does not know that.
+
+    Raises:
+        StaleInputsError (OVERTAKEN): It does not. The step runs again, finds the quarantine ahead, and compares.
+    """
+    ahead = NO_TABLE if run.beside is None else run.beside
+    if ahead > (NO_TABLE if other.mark.beside is None else other.mark.beside):
+        raise StaleInputsError.overtaken(run.name, other.mark.run, other.version)
 
 
 def _mend(writing: Writing, landed: Committed) -> Committed:

@@ -39,7 +39,7 @@ from lakehouse.spark.session import handed_over
 from lakehouse.spark.table_version import SparkLog, TableRef
 
 
-def save(rows: DataFrame, run: Run, mark: Mark, mode: str, by: Sequence[str] = (), **which: str) -> None:
+def save(rows: DataFrame, ref: TableRef, mark: Mark, mode: str, by: Sequence[str] = (), **which: str) -> None:
     """Writes rows as one commit, whose transaction and mark are given as options of the writer."""
     writer = (
         rows.write.format("delta")
@@ -50,7 +50,12 @@ def save(rows: DataFrame, run: Run, mark: Mark, mode: str, by: Sequence[str] = (
         .option("mergeSchema", "true")
         .options(**which)
     )
-    save_by(writer.partitionBy(*by) if by else writer, rows.sparkSession, run.ref)
+    save_by(writer.partitionBy(*by) if by else writer, rows.sparkSession, ref)
+
+
+def save_mark(spark: SparkSession, ref: TableRef, mark: Mark) -> None:
+    """Commits a mark without a row."""
+    save(spark.read.table(ref.identifier).limit(0), ref, mark, "append")
 
 
 def save_by(writer: DataFrameWriter, spark: SparkSession, ref: TableRef) -> None:
@@ -95,7 +100,7 @@ def create(rows: DataFrame, run: Run, mark: Mark) -> None:
             # A directory without a log: its writer died before its first commit, or is about to commit.
             if mark.partitions and run.ref.path is not None:
                 # The other writer may write other partitions. Whichever is second finds that the table exists.
-                save(described, run, mark, "error", table.partition_columns, **table.all_properties)
+                save(described, run.ref, mark, "error", table.partition_columns, **table.all_properties)
                 return
             # If a concurrent run commits now, it has the epoch of this run, and Delta skips the replacement.
             own.sql(f"CREATE OR REPLACE TABLE {rest} {view}").collect()
@@ -114,9 +119,9 @@ def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
     save_by(writer, rows.sparkSession, run.ref)
     within = run.within(rows.schema)
     if within is None:
-        save(rows, run, mark, "append")
+        save(rows, run.ref, mark, "append")
     else:  # another set of partitions may have been written to it by now
-        save(rows, run, mark, "overwrite", replaceWhere=within)
+        save(rows, run.ref, mark, "overwrite", replaceWhere=within)
 
 
 def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException) -> None:
@@ -169,15 +174,15 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
         case Create(rows=rows):
             create(rows, run, mark)
         case Insert(rows=rows):
-            save(rows, run, mark, "append")
+            save(rows, run.ref, mark, "append")
         case ReplaceRows(rows=rows, where=where) | Replace(rows=rows, where=where):
             # Without a predicate saveAsTable would replace the table itself, with another id and without its history.
-            save(rows, run, mark, "overwrite", replaceWhere=where or "true")
+            save(rows, run.ref, mark, "overwrite", replaceWhere=where or "true")
         case ReplaceMatched(rows=rows, on=on, counts=counts):
             written = _side_of_join(rows, counts).alias(TAKEN_BY)
-            save(written, run, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
+            save(written, run.ref, mark, "overwrite", replaceOn=on, targetAlias=HELD_BY)
         case MarkOnly():
-            save(spark.read.table(run.ref.identifier).limit(0), run, mark, "append")
+            save_mark(spark, run.ref, mark)
         case DeleteMatched(keys=keys, counts=counts, within=within, nulls=nulls):
             sent = _side_of_join(keys, counts)
             with handed_over(sent, mark.application_id, mark.epoch, mark.to_json()) as (own, view):

@@ -123,6 +123,7 @@ class LostAttempt:
     """One attempt that did not commit.
 
     Args:
+        table: The table: that of the asset, or its quarantine.
         conflict: What Delta said about it.
         rivals: The commits that came first, newest first.
         changed: Whether they changed the same rows.
@@ -130,6 +131,7 @@ class LostAttempt:
         message: The error's first line, if the error need not come from a rival.
     """
 
+    table: str
     conflict: Conflict
     rivals: tuple[Commit, ...]
     changed: Changed

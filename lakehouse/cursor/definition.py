@@ -5,10 +5,11 @@ A part is a short text, or the digest of a longer text. Parts are named, so that
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
+from lakehouse.delta.expect import Expect
 from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
 from lakehouse.delta.table import Read, Table
 
@@ -19,8 +20,9 @@ LONGEST = 64
 FIELDS = 16
 """So many fields of a config are parts by name; the fields of a larger config are one part."""
 _KEY, _PARTITION_BY, _PARTITIONS, _CONFIG, _READ = "key", "partition_by", "partitions", "config", "read "
-_EXPECT = "expect"
-"""Begins the parts about expectations that leave rows out, each the condition of one."""
+_EXPECT, _QUARANTINE = "expect", "quarantine"
+"""Begin the parts about expectations that leave rows out, each the condition of one, and about those of which the rows
+are put into a quarantine. There the name counts too, because the rows have it."""
 DROPPED = "dropped "
 """Begins the part about a column that a history keeps although its source no longer has it."""
 TRACK = "track"
@@ -51,7 +53,8 @@ def definition(
         _PARTITION_BY: _columns(table.partition_columns),
         _PARTITIONS: "" if slice_ is None else partitions(slice_),
         **{_READ + source: _EACH.join(left_out(read)) for source, read in reads.items()},
-        **_expectations({each.check_name: each.condition for each in table.expectations if each.leaves_out}),
+        **_expectations(_EXPECT, [each for each in table.expectations if each.leaves_out and not each.quarantines]),
+        **_expectations(_QUARANTINE, [each for each in table.expectations if each.quarantines]),
         **_config({name: value for name, value in config.items() if name not in ignored}),
     }
     return {name: short(text) for name, text in parts.items() if text}
@@ -126,20 +129,25 @@ def _columns(columns: tuple[str, ...]) -> str:
     return ", ".join(sorted(column.lower() for column in columns))
 
 
-def _expectations(conditions: Mapping[str, str]) -> dict[str, str]:
+def _expectations(begin: str, expectations: Sequence[Expect]) -> dict[str, str]:
+    conditions = {each.check_name: each.condition for each in expectations}
     if len(conditions) > FIELDS:
-        return {_EXPECT: digest(dict(conditions))}
-    return {f"{_EXPECT} {short(name)}": condition for name, condition in conditions.items()}
+        return {begin: digest(conditions)}
+    return {f"{begin} {short(name)}": condition for name, condition in conditions.items()}
 
 
 def _why_other_conditions(before: Definition, now: Definition) -> str | None:
-    """Why other rows are left out than before, as half a sentence; None if the same are. A name decides no row."""
-    was, is_now = ({name: text for name, text in of.items() if name.split(" ")[0] == _EXPECT} for of in (before, now))
-    if set(was.values()) == set(is_now.values()):
-        return None
-    differing = sorted(name for name in {*was, *is_now} if was.get(name) != is_now.get(name))
-    reasons = [_of_condition(name.removeprefix(_EXPECT).strip(), was.get(name), is_now.get(name)) for name in differing]
-    return f"other rows are left out: {'; '.join(reasons)}"
+    """Why other rows are left out, or put into the quarantine, as half a sentence; None if the same are."""
+    for begin, what in ((_EXPECT, "other rows are left out"), (_QUARANTINE, "other rows are put into its quarantine")):
+        was, is_now = ({name: text for name, text in of.items() if name.split(" ")[0] == begin} for of in (before, now))
+        if was == is_now or (begin == _EXPECT and set(was.values()) == set(is_now.values())):
+            continue
+        differing = sorted(name for name in {*was, *is_now} if was.get(name) != is_now.get(name))
+        reasons = [
+            _of_condition(name.removeprefix(begin).strip(), was.get(name), is_now.get(name)) for name in differing
+        ]
+        return f"{what}: {'; '.join(reasons)}"
+    return None
 
 
 def _of_condition(name: str, was: str | None, now: str | None) -> str:

@@ -91,6 +91,8 @@ class Mark:
         columns: The digest of the columns of its result, of a `Merge`; None of another write.
         rows: How many rows the commit inserted, updated and deleted; None if Delta counts them itself. It does not
             where rows replace others: each update is then a row that was deleted and one that was inserted.
+        beside: The version of the other table, of a table and its quarantine: of the quarantine that goes with the
+            commit; of the table that the run of a quarantine's commit had found. None if there is no other.
         lost_to: For each attempt that the run lost before, the version of the rival's commit; the newest, if several.
     """
 
@@ -115,6 +117,7 @@ class Mark:
     columns: str | None = None
     code: Code | None = None
     rows: Rows | None = None
+    beside: int | None = None
     lost_to: tuple[int, ...] = ()
 
     @property
@@ -164,6 +167,7 @@ class Mark:
                 | ({"columns": self.columns} if self.columns is not None else {})
                 | ({"code": _code_to_json(self.code)} if self.code is not None else {})
                 | ({"rows": _rows_to_json(self.rows)} if self.rows is not None else {})
+                | ({"beside": self.beside} if self.beside is not None else {})
                 | ({"lost_to": list(self.lost_to)} if self.lost_to else {})
             },
             separators=(",", ":"),
@@ -223,6 +227,7 @@ class Mark:
                 columns=None if body.get("columns") is None else _text(body["columns"]),
                 code=None if body.get("code") is None else _code_from_json(body["code"]),
                 rows=None if body.get("rows") is None else _rows_from_json(body["rows"]),
+                beside=None if body.get("beside") is None else _number(body["beside"]),
                 lost_to=tuple(_number(version) for version in body.get("lost_to", [])),
             )
         except (KeyError, TypeError, AttributeError) as error:

@@ -7,7 +7,7 @@ from lakehouse.cursor.cursor import Cursor, Known, Lost
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import limits
-from lakehouse.delta.log import NOTHING_READ, Head, Log, commit_at, commits_between
+from lakehouse.delta.log import NOTHING_READ, Head, Log, commit_at, commits_between, log_kept
 from lakehouse.delta.table import Read
 
 DAY = 24 * 60 * 60 * 1000
@@ -51,12 +51,12 @@ class Unread:
         return min((commit.timestamp for commit in self.changes or ()), default=None)
 
     def passed_commits_are_old(self, now: int) -> bool:
-        """Whether log cleanup could reach the commits after the position some day, although none of them has rows.
+        """Whether log cleanup could soon reach the commits after the position, although none of them has rows.
 
         Args:
             now: Milliseconds since the epoch.
         """
-        return passed_commits_are_old(self.commits or (), now)
+        return bool(self.commits) and now - self.commits[0].timestamp > commits_last(self.head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +211,14 @@ def why_compared_again(cursor: Cursor) -> str | None:
     if not isinstance(cursor, Known) or not cursor.must_be_compared_again:
         return None
     return f"another writer committed just before version {cursor.version}, the run that had compared everything"
+
+
+def commits_last(head: Head) -> int:
+    """How old what a commit says may be before it is committed again, because log cleanup could reach it: milliseconds.
+
+    Half the time for which the log is kept; a day at least, because a run commits nothing again before that.
+    """
+    return max(DAY, int(log_kept(head).total_seconds() * 500))
 
 
 def passed_commits_are_old(commits: tuple[Commit, ...], now: int) -> bool:

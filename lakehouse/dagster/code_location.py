@@ -8,6 +8,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.dagster.slices import slice_of
+from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import Policy
@@ -167,6 +168,19 @@ class CodeLocation:
     def followed_by(self, table: AssetTable) -> tuple[AssetTable, ...]:
         """The tables whose changes a table reads."""
         return tuple(self[table.inputs[name]] for name in table.changes)
+
+    @property
+    def logs(self) -> Mapping[str, FileLog]:
+        """The log of each table by its name, without those that only Spark can read."""
+        refs = filter(None, (table.ref for table in self.tables.values()))
+        located = [(ref, ref.files) for ref in refs if ref.why_only_spark() is None]
+        return {ref.name: FileLog(files, ref.name) for ref, files in located if files is not None}
+
+    def only_spark_knows(self, table: str) -> Mapping[str, str]:
+        """The tables that follow a table and whose logs only Spark can read, each with why."""
+        followers = (each for each in self.tables.values() if any(s.name == table for s in self.followed_by(each)))
+        refs = filter(None, (each.ref for each in followers))
+        return {ref.name: why for ref in refs if (why := ref.why_only_spark()) is not None}
 
 
 def _tables_of(definition: Any, root_of: Callable[[str], Location | None]) -> Iterator[AssetTable]:

@@ -13,6 +13,7 @@ _BECOME: Mapping[OnFailure, str] = {
     "warn": "Rows that break it are written, and the run says so.",
     "fail": "A row that breaks it fails the run, which then writes nothing.",
     "drop": "Rows that break it are left out of the table.",
+    "quarantine": "Rows that break it are put into the quarantine of the table.",
 }
 
 
@@ -22,7 +23,7 @@ def specs_of(key: dg.AssetKey, expectations: Sequence[Expect]) -> list[dg.AssetC
         dg.AssetCheckSpec(
             each.check_name,
             asset=key,
-            description=f"Each row that a run writes has {each.condition}. {_BECOME[each.on_failure]}",
+            description=f"Each row that a run writes has {each.meaning}. {_BECOME[each.on_failure]}",
         )
         for each in expectations
     ]
@@ -50,7 +51,7 @@ def answer_of(evaluation: Evaluation, where: str = "the result") -> dict[str, An
         where: Which rows were looked at.
     """
     expect = evaluation.expect
-    passed = f"{count_of(evaluation.rows, 'row')} of {where}: each has {expect.condition}."
+    passed = f"{count_of(evaluation.rows, 'row')} of {where}: each has {expect.meaning}."
     metadata: dict[str, Any] = {
         "broken": evaluation.broken,
         "share": evaluation.share,
@@ -58,6 +59,8 @@ def answer_of(evaluation: Evaluation, where: str = "the result") -> dict[str, An
         "condition": expect.condition,
         "on_failure": expect.on_failure,
     }
+    if expect.quarantines:
+        metadata["quarantined"] = evaluation.broken
     if evaluation.keys:
         metadata["keys"] = dg.MetadataValue.table([dg.TableRecord(dict(key)) for key in evaluation.keys])
     return {
@@ -98,7 +101,12 @@ def log_evaluations(
 def warnings_of(asset: str, evaluations: Sequence[Evaluation]) -> list[str]:
     """What the log of the run says of rows that break an expectation, and were written or left out."""
     broken = [each for each in evaluations if each.broken]
-    became = {"warn": "were written", "drop": "were left out of the table", "fail": "fail the run"}
+    became: Mapping[OnFailure, str] = {
+        "warn": "were written",
+        "fail": "fail the run",
+        "drop": "were left out of the table",
+        "quarantine": "are in the quarantine of the table",
+    }
     return [f"In the result of {asset} {each.clause}. Such rows {became[each.expect.on_failure]}." for each in broken]
 
 

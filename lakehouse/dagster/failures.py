@@ -1,14 +1,14 @@
 """Errors of this package as Dagster's: what fails the step for good, and what another try may do better."""
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
 import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 from pyspark.errors import PySparkException
 
-from lakehouse.dagster.run_tags import COMPARE, DRIVER, GAP
+from lakehouse.dagster.run_tags import COMPARE, DRIVER, GAP, KEEPING
 from lakehouse.delta.location import scheme_of
 from lakehouse.errors import (
     LakehouseError,
@@ -145,24 +145,41 @@ def refuse_second_driver(
     Raises:
         TableError (SECOND_DRIVER): Another run, on another driver, is in the middle of this asset's step.
     """
-    if ref.path is None or scheme_of(ref.path) not in ("s3", "s3a"):
+    tag = driver_tag(ref, driver_of)
+    if not tag:
         return
-    driver = driver_of()
-    if driver is None:
-        return
-    instance, run_id = execution.instance, execution.run.run_id
-    instance.add_run_tags(run_id, {DRIVER: driver})
-    for run in instance.get_runs(RunsFilter(statuses=_WRITING)):
-        other = run.tags.get(DRIVER)
-        if run.run_id != run_id and other not in (None, driver) and _is_writing(execution, run):
-            raise TableError.second_driver(execution.asset_key.to_user_string(), ref.location, run.run_id)
-
-
-def _is_writing(execution: dg.AssetExecutionContext, run: dg.DagsterRun) -> bool:
-    """Whether the same step of another run has begun, has not ended, and the run shows signs of life."""
+    instance, table = execution.instance, execution.asset_key.to_user_string()
+    instance.add_run_tags(execution.run.run_id, tag)
     step = execution.op_execution_context.get_step_execution_context().step.key
-    stats = execution.instance.get_run_step_stats(run.run_id, [step])
-    if not any(step_stats.end_time is None and step_stats.start_time is not None for step_stats in stats):
-        return False
-    last = execution.instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
-    return any(time.time() - record.event_log_entry.timestamp < SILENT for record in last)
+    for run in runs_writing(instance, execution.run.run_id, table, step):
+        if run.tags.get(DRIVER) not in (None, tag[DRIVER]):
+            raise TableError.second_driver(table, ref.location, run.run_id)
+
+
+def driver_tag(ref: TableRef | None, driver_of: Callable[[], str | None]) -> dict[str, str]:
+    """The run tag that says which Spark application writes a table on S3; empty of every other table."""
+    if ref is None or ref.path is None or scheme_of(ref.path) not in ("s3", "s3a"):
+        return {}
+    driver = driver_of()
+    return {} if driver is None else {DRIVER: driver}
+
+
+def runs_writing(instance: dg.DagsterInstance, besides: str, table: str, step: str) -> Iterator[dg.DagsterRun]:
+    """The living runs that are writing a table: its step has begun and has not ended, or upkeep works on it.
+
+    Args:
+        instance: Has the runs.
+        besides: The run that asks.
+        table: The name of the table.
+        step: The key of its step.
+    """
+    for run in instance.get_runs(RunsFilter(statuses=_WRITING)):
+        if run.run_id != besides and (run.tags.get(KEEPING) == table or _is_in_step(instance, run, step)):
+            last = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
+            if any(time.time() - record.event_log_entry.timestamp < SILENT for record in last):
+                yield run
+
+
+def _is_in_step(instance: dg.DagsterInstance, run: dg.DagsterRun, step: str) -> bool:
+    stats = instance.get_run_step_stats(run.run_id, [step])
+    return any(step_stats.end_time is None and step_stats.start_time is not None for step_stats in stats)

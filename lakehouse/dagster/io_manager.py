@@ -38,6 +38,7 @@ from lakehouse.dagster.contexts import (
 from lakehouse.dagster.expectation_checks import log_evaluations
 from lakehouse.dagster.failures import as_dagster_failures, as_our_errors, refuse_second_driver
 from lakehouse.dagster.metadata import report, report_plan, timing
+from lakehouse.dagster.quarantines import report_quarantine
 from lakehouse.dagster.resources import refuse_unfit, value_of
 from lakehouse.dagster.run_tags import (
     COMPARE,
@@ -142,6 +143,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 context.log.warning(unused)
             report(context, execution, run, outcome, self.session)
             report_plan(context, execution, step, outcome)
+            report_quarantine(context, execution, step, self.session)
             context.add_output_metadata(timing(step.phases, time.monotonic() - step.began))
 
     def _written(
@@ -151,7 +153,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         nothing = step.nothing_to_write(write)
         if nothing is not None:
             return nothing
-        refuse_second_driver(execution, step.asset.ref, self._driver)
+        refuse_second_driver(execution, step.asset.ref, self.driver)
         with listening(step.hear, to_log(context.log)):
             try:
                 return step.commit(write, self.conflicts)
@@ -184,7 +186,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             self._prepared = session
         return session
 
-    def _driver(self) -> str | None:
+    def driver(self) -> str | None:
+        """The id of the Spark application of its session; None if Spark does not say."""
         return setting(self.session(), "spark.app.id")
 
     def writing_session(self) -> SparkSession:

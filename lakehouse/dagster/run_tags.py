@@ -21,9 +21,11 @@ SENSOR, UNREAD, DRIVER = "lakehouse/change_sensor", "lakehouse/unread", "lakehou
 Spark application that writes the tables of the run."""
 NIGHT, NIGHTS_OF = "lakehouse/night", "lakehouse/nightly_checks"
 """Run tags of the nightly checks: when the night began, as the schedule says; a digest of the checks."""
+UPKEEP_OF, KEEPING = "lakehouse/upkeep", "lakehouse/keeping"
+"""Run tags of the upkeep: a digest of the tables of its code location; the table that it works on now."""
 _PREFIX = "lakehouse/"
 _OF_A_RUN, _OF_AN_ASSET = (FULL_REFRESH, CHECKS), (GO_ON_FROM, ALLOW, RESTATE_FROM)
-_SET_BY_US = (SENSOR, UNREAD, DRIVER, NIGHT, NIGHTS_OF)
+_SET_BY_US = (SENSOR, UNREAD, DRIVER, NIGHT, NIGHTS_OF, UPKEEP_OF, KEEPING)
 _TRUTHS = ("", "1", "y", "yes", "on", "all", "0", "n", "no", "off", "none")
 """Words that somebody may take for `true` or `false`."""
 _MISSPELT = 0.9

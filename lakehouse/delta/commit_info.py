@@ -100,6 +100,9 @@ WITHOUT_ROWS = frozenset(
 COMPACTING = frozenset({"OPTIMIZE", "REORG"})
 """Operations that Delta may add after a commit of its own accord, with that commit's `userMetadata`."""
 
+UPKEEP = COMPACTING | {"VACUUM START", "VACUUM END"}
+"""Operations that keep a table in shape."""
+
 REPLACING = frozenset(
     {
         "REPLACE TABLE",

@@ -7,9 +7,17 @@ from typing import Any, Literal, Self, TypeAlias, cast, get_args
 
 from lakehouse.delta.commit_info import count_of
 
-OnFailure: TypeAlias = Literal["warn", "fail", "drop"]
+OnFailure: TypeAlias = Literal["warn", "fail", "drop", "quarantine"]
 SHOWN_KEYS = 20
 """At most so many keys of rows that break a condition are shown."""
+SUFFIX = "_quarantine"
+"""Ends the name of a quarantine, its address and its name in a catalog; before it stands what its table has there."""
+NTH, BROKEN_NAMES, RUN_ID = "__n", "__broken", "__run_id"
+OWN_COLUMNS = (NTH, BROKEN_NAMES, RUN_ID)
+"""The columns of a quarantine beside those of its table: the number of the row among those of its key, the names of the
+expectations that it breaks, and the run that put it there."""
+UNIQUE_KEY = "UNIQUE KEY"
+"""The condition that is about the other rows of a result: no other row has the key of the row, and the key no NULL."""
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _COMPARISONS = {">=": "ge", "<=": "le", "<>": "ne", "!=": "ne", "==": "eq", ">": "gt", "<": "lt", "=": "eq"}
 _COMPARISON = re.compile("|".join(map(re.escape, _COMPARISONS)))
@@ -25,14 +33,15 @@ class Expect:
         condition: The condition, a boolean of the columns of one row: `"amount >= 0"`.
         on_failure: What becomes of rows that break the condition. `"warn"`: they are written, and the run says so.
             `"fail"`: the run fails and writes nothing. `"drop"`: they are left out, so that the table is the result
-            without them; a key whose rows are all left out leaves the table.
+            without them; a key whose rows are all left out leaves the table. `"quarantine"`: they are left out, and the
+            table `<asset key>_quarantine` holds them until they are corrected upstream.
         name: What the condition is called; the asset check of this name shows the results. By default a name that is
             made of the condition.
 
     Raises:
         TypeError: A condition that is no text.
-        ValueError: An empty condition, another word than these, or a name with other characters than letters, digits
-            and underscores.
+        ValueError: An empty condition, another word than these, a name with other characters than letters, digits and
+            underscores, or a unique key with another word than `"quarantine"` and `"fail"`.
     """
 
     condition: str
@@ -42,16 +51,32 @@ class Expect:
     def __post_init__(self) -> None:
         if not isinstance(cast("Any", self.condition), str):
             raise TypeError(f"An expectation's condition is SQL text, not {self.condition!r}.")
-        object.__setattr__(self, "condition", self.condition.strip())
+        object.__setattr__(self, "condition", UNIQUE_KEY if is_unique_key(self.condition) else self.condition.strip())
         if not self.condition:
             raise ValueError("An expectation has a condition, such as 'amount >= 0', and not an empty text.")
         if self.on_failure not in get_args(OnFailure):
             words = " or ".join(map(repr, get_args(OnFailure)))
             raise ValueError(f"on_failure is {words}, not {self.on_failure!r}.")
+        if self.is_of_key and self.on_failure not in ("quarantine", "fail"):
+            raise ValueError(
+                f"on_failure of {UNIQUE_KEY} is 'quarantine' or 'fail', not {self.on_failure!r}: no table with a key "
+                f"takes two rows of one key."
+            )
         if self.name is not None and not _NAME.fullmatch(self.name):
             raise ValueError(f"An expectation's name has letters, digits and underscores, and is not {self.name!r}.")
         if self.name is None and not _name_of(self.condition):
             raise ValueError(f"Nothing in the condition {self.condition!r} makes a name. Give the expectation a name.")
+
+    @classmethod
+    def unique_key(cls, on_failure: Literal["quarantine", "fail"] = "quarantine", name: str | None = None) -> Self:
+        """The expectation that each key of a result has one row and no NULL, among the rows that are not left out.
+
+        Args:
+            on_failure: `"quarantine"`: all rows of another key are put into the quarantine, and the other keys are
+                written. `"fail"`: the run fails and writes nothing.
+            name: As of `Expect`.
+        """
+        return cls(UNIQUE_KEY, on_failure, name)
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
@@ -72,7 +97,22 @@ class Expect:
     @property
     def leaves_out(self) -> bool:
         """Whether rows that break the condition are left out of the table."""
-        return self.on_failure == "drop"
+        return self.on_failure in ("drop", "quarantine")
+
+    @property
+    def quarantines(self) -> bool:
+        """Whether rows that break the condition are put into the quarantine of the table."""
+        return self.on_failure == "quarantine"
+
+    @property
+    def is_of_key(self) -> bool:
+        """Whether the condition is about the key of a row among those of the other rows."""
+        return self.condition == UNIQUE_KEY
+
+    @property
+    def meaning(self) -> str:
+        """What each row is expected to have."""
+        return "a key that no other row has, without NULL" if self.is_of_key else self.condition
 
 
 def as_expectations(value: Any) -> tuple[Expect, ...]:
@@ -92,6 +132,11 @@ def as_expectations(value: Any) -> tuple[Expect, ...]:
             raise ValueError(f"Two expectations are called {each.check_name}. Give each a name: Expect(name=...).")
         names.add(each.check_name.lower())
     return expectations
+
+
+def is_unique_key(condition: str) -> bool:
+    """Whether the text of a condition is that of a unique key."""
+    return condition.upper().split() == UNIQUE_KEY.split()
 
 
 def _name_of(condition: str) -> str:

@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_ranges import FileRanges
-from lakehouse.delta.growth import Entry, growths
+from lakehouse.delta.growth import FILE_COLUMNS, Entry, LiveFile, growths, live_files, name_of
 from lakehouse.delta.limits import limits
 from lakehouse.delta.location import Location, Storage
 from lakehouse.delta.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, Size, keeps_feed
@@ -92,34 +92,25 @@ class FileLog:
         written = int(pc.sum(counts).as_py() or 0)
         if counts.null_count or written > limits().vector_rows:
             return None
-        if _VECTORS not in (delta.protocol().reader_features or ()):
-            return written
-        try:
-            vectors = table_from(delta.deletion_vectors())
-        except DeltaError:  # it reads no vectors of a table with a feature that it does not know, such as typeWidening
+        deleted = _deletions(delta)
+        if deleted is None:
             return None
-        if holds is not None:  # the names of data files are unique, and only one of the two columns has whole addresses
-            names = {str(path).rpartition("/")[2] for path in files.column("path").to_pylist()}
-            here = [str(path).rpartition("/")[2] in names for path in vectors.column("filepath").to_pylist()]
-            vectors = vectors.filter(pa.array(here, pa.bool_()))
-        selection: Any = pc.list_flatten(vectors.column("selection_vector"))
-        return written - (len(selection) - int(pc.sum(selection).as_py() or 0))
+        if holds is None:
+            return written - sum(deleted.values())
+        return written - sum(deleted.get(name_of(str(path)), 0) for path in files.column("path").to_pylist())
 
-    def live_files(self, version: int) -> list[tuple[int, int | None, str]] | None:
-        """Bytes, rows and partition of each file of a version; None if the version is gone or has a strange feature.
-
-        The rows are None if statistics do not say them. The partition is a text, the same for files of one partition.
-        """
+    def live_files(self, version: int) -> list[LiveFile] | None:
+        """The files of a version. None: the version is gone, or has a feature that this process does not know."""
         try:
             delta = self._at(version)
             files = None if delta is None else table_from(delta.get_add_actions())
         except (DeltaError, OSError):
             return None
-        if files is None:
+        if delta is None or files is None:
             return None
-        columns = (files.column(name).to_pylist() for name in ("size_bytes", "num_records"))
-        values = files.column("partition").to_pylist() if "partition" in files.column_names else [""] * len(files)
-        return list(zip(*columns, map(str, values), strict=True))
+        few = int(pc.sum(files.column("num_records")).as_py() or 0) <= limits().purge_rows
+        named = files.select([name for name in FILE_COLUMNS if name in files.column_names])
+        return live_files(named.to_pydict(), _deletions(delta) if few else None)
 
     def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:
         try:
@@ -307,3 +298,18 @@ class FileLog:
         code = _CODE.search(causes)
         answer = "" if code is None else f"the store answers {code.group(1)}: "
         return UnreadableLogError.unreadable_log(self._table, answer + causes[:300], READ_IT_LATER)
+
+
+def _deletions(delta: DeltaTable) -> dict[str, int] | None:
+    """How many rows are deleted in the files that have deletion vectors, by their names; None if that is not known.
+
+    Each row of such a file is looked at.
+    """
+    if _VECTORS not in (delta.protocol().reader_features or ()):
+        return {}
+    try:
+        vectors = table_from(delta.deletion_vectors())
+    except DeltaError:  # it reads no vectors of a table with a feature that it does not know, such as typeWidening
+        return None
+    listed: Any = zip(vectors.column("filepath").to_pylist(), vectors.column("selection_vector"), strict=True)
+    return {name_of(path): len(rows) - int(pc.sum(rows.values).as_py() or 0) for path, rows in listed}

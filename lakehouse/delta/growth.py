@@ -1,4 +1,4 @@
-"""By how many rows a commit made a table grow, by the files that it added and removed.
+"""The data files of a table: by how many rows a commit made the table grow, and what the files of a version hold.
 
 A commit may tell its changes itself, in files of changed rows (Delta: PROTOCOL.md, "Add CDC File"). Nothing keeps such
 files and the files of the table from saying different things. The feed of every other commit is made of the latter.
@@ -7,8 +7,11 @@ files and the files of the table from saying different things. The feed of every
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain
 from typing import Any, Self, TypeAlias
+
+from lakehouse.delta.text import Literal, literal, quote
 
 Entry: TypeAlias = tuple[int, Sequence[str]]
 """A version, and the lines of its file in the log."""
@@ -115,3 +118,57 @@ def _live(files: Iterable[DataFile], written: Mapping[str, int]) -> int | None:
 
 def _less(more: int | None, fewer: int | None) -> int | None:
     return None if more is None or fewer is None else more - fewer
+
+
+FILE_COLUMNS = ("path", "size_bytes", "num_records", "partition")
+"""Of deltalake's list of files; the last only of a partitioned table."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file that a version of a table uses.
+
+    Args:
+        bytes: How large it is.
+        rows: How many rows are in it; None if its statistics do not say.
+        deleted: How many of them its deletion vector deletes; None if that is not known.
+        partition: The condition that selects its partition; empty if the table has none.
+    """
+
+    bytes: int
+    rows: int | None
+    deleted: int | None = 0
+    partition: str = ""
+
+
+def live_files(files: Mapping[str, list[Any]], deleted: Mapping[str, int] | None) -> list[LiveFile]:
+    """The files of a version.
+
+    Args:
+        files: Its files as deltalake lists them: the values of each column.
+        deleted: How many rows are deleted in the files that have deletion vectors, by the names of the files; None if
+            that is not known.
+    """
+    partitions: list[Mapping[str, Any]] = files.get("partition") or [{}] * len(files["path"])
+    listed = zip(files["path"], files["size_bytes"], files["num_records"], partitions, strict=True)
+    return [
+        LiveFile(size, rows, None if deleted is None else deleted.get(name_of(path), 0), condition_of(partition))
+        for path, size, rows, partition in listed
+    ]
+
+
+def name_of(path: str) -> str:
+    """The name of a data file, which is unique; only some of deltalake's lists have whole addresses."""
+    return path.rpartition("/")[2]
+
+
+def condition_of(partition: Mapping[str, Literal]) -> str:
+    """The condition that selects a partition, given the value of each partition column."""
+    return " AND ".join(_is(quote(column), value) for column, value in partition.items())
+
+
+def _is(column: str, value: Literal) -> str:
+    if value is None:
+        return f"{column} IS NULL"
+    has_no_zone = isinstance(value, datetime) and value.tzinfo is None
+    return f"{column} = {literal(value, 'timestamp_ntz' if has_no_zone else '')}"

@@ -77,6 +77,8 @@ class Limits:
     """Rows of all inputs of a run that counts its rows outside of its partitions, which computes the result again."""
     vector_rows: int = 2_000_000
     """Rows of a table whose deleted rows are counted: deltalake makes a value for each row of a file with a vector."""
+    purge_rows: int = 100_000_000
+    """The same for upkeep, which asks once a night and not in every step: a byte for each row, file by file."""
 
 
 MEASURED = Limits()

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
 
-from lakehouse.delta.expect import Expect, as_expectations
+from lakehouse.delta.expect import NTH, SUFFIX, Expect, as_expectations
 from lakehouse.delta.location import scheme_of
 from lakehouse.delta.log import Head, limit_from
 from lakehouse.delta.policy import Policy, as_names
-from lakehouse.delta.text import fold, name_parts
+from lakehouse.delta.text import fold, name_parts, quote
 
 
 class Isolation(Enum):
@@ -172,6 +172,22 @@ class Table(Declared):
     @property
     def expectations(self) -> tuple[Expect, ...]:
         return cast("tuple[Expect, ...]", self.expect)
+
+    @property
+    def quarantines(self) -> bool:
+        """Whether rows that break an expectation are put into a quarantine."""
+        return any(each.quarantines for each in self.expectations)
+
+    @property
+    def quarantine(self) -> "Table":
+        """What its quarantine declares: the same layout beside this table, and a row for each number within a key."""
+        name, path = self.name, self.path
+        if name is not None:
+            *before, last = name_parts(name)
+            name = ".".join(map(quote, (*before, last + SUFFIX)))
+        path = None if path is None else path.rstrip("/") + SUFFIX
+        layout = (self.partition_by, self.cluster_by, self.properties)
+        return Table((*self.key_columns, NTH), *layout, name=name, path=path)
 
     @property
     def all_properties(self) -> dict[str, str]:

@@ -5,17 +5,18 @@ checks (lakehouse/dagster/expectation_checks.py), also if it fails.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
 
-from lakehouse.delta.expect import SHOWN_KEYS, Evaluation, Expect
-from lakehouse.delta.text import quote
+from lakehouse.delta.expect import BROKEN_NAMES, OWN_COLUMNS, SHOWN_KEYS, Evaluation, Expect
+from lakehouse.delta.text import fold, quote
 from lakehouse.difference.difference import DELETE, OPERATION
 from lakehouse.difference.statements import (
     Create,
@@ -39,14 +40,33 @@ _ANSWER = "__lakehouse_expect_{}"
 """The column with what a row answers to the expectation of a number: TRUE, FALSE or NULL."""
 
 
-def without_broken(rows: DataFrame, expectations: Sequence[Expect]) -> DataFrame:
-    """The rows without those that break an expectation which leaves rows out."""
-    conditions = [_holds(each) for each in expectations if each.leaves_out]
-    return rows.where(reduce(Column.__and__, conditions)) if conditions else rows
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The rows of a result by what its table expects of them.
+
+    Args:
+        taken: Those that the table takes.
+        rejected: Those for its quarantine, with the names of what they break; None if the table has no quarantine.
+        rejects: Whether there may be such rows.
+    """
+
+    taken: DataFrame
+    rejected: DataFrame | None = None
+    rejects: bool = True
 
 
-def judge_rows(run: Run, rows: DataFrame, *, few: bool) -> DataFrame:
-    """The rows of a result that its table takes; what the table expects of them is evaluated in one pass, and told.
+def split(asset: str, rows: DataFrame, key: tuple[str, ...], expectations: Sequence[Expect]) -> Judged:
+    """The rows that a table takes and those for its quarantine, without counting them.
+
+    Raises:
+        WriteError (UNKNOWN_CONDITION): Spark cannot evaluate an expectation over these rows.
+    """
+    leaving = [each for each in expectations if each.leaves_out]
+    return _split(_with_answers(asset, rows, key, leaving), leaving) if leaving else Judged(rows)
+
+
+def judge_rows(run: Run, rows: DataFrame, *, few: bool) -> Judged:
+    """The rows of a result by what its table expects of them, which is evaluated in one pass, and told.
 
     Args:
         run: The run.
@@ -55,20 +75,46 @@ def judge_rows(run: Run, rows: DataFrame, *, few: bool) -> DataFrame:
 
     Raises:
         WriteError (UNKNOWN_CONDITION): Spark cannot evaluate an expectation over these rows.
+        WriteError (SCHEMA): They have a column that only a quarantine has.
         ExpectationError: Rows break an expectation that fails the run.
     """
-    expectations = run.table.expectations
+    expectations, key = run.table.expectations, run.table.key_columns
     if not expectations:
-        return rows
-    answered = _with_answers(run.name, rows, expectations)
+        return Judged(rows)
+    if run.table.quarantines:
+        _refuse_own_columns(run.name, rows.columns)
+    answered = _with_answers(run.name, rows, key, expectations)
     local = small(answered) if few else None
+    evaluations = _evaluate(answered, key, expectations) if local is None else _evaluate_local(local, key, expectations)
+    _act(run, evaluations)
+    rejects = any(each.broken and each.expect.quarantines for each in evaluations)
     if local is None:
-        _act(run, _evaluate(answered, run.table.key_columns, expectations))
-        return without_broken(rows, expectations)
-    _act(run, _evaluate_local(local, run.table.key_columns, expectations))
+        return replace(_split(answered, expectations), rejects=rejects)
     broken = [_broken(local, nth) for nth, each in enumerate(expectations) if each.leaves_out]
-    stays = [not any(of_row) for of_row in zip(*broken, strict=True)] if broken else [True] * local.rows
-    return local.where(pa.array(stays, pa.bool_())).select(rows.columns).frame
+    leaves = [any(of_row) for of_row in zip(*broken, strict=True)] or [False] * local.rows
+    taken = local.where(pa.array([not leave for leave in leaves], pa.bool_())).select(rows.columns).frame
+    rest = local.where(pa.array(leaves, pa.bool_())) if run.table.quarantines else None
+    return Judged(taken, None if rest is None else _split(rest.frame, expectations).rejected, rejects)
+
+
+def _refuse_own_columns(asset: str, columns: Sequence[str]) -> None:
+    own = fold(OWN_COLUMNS)
+    problems = {name: "is a column that its quarantine has itself" for name in columns if name.lower() in own}
+    if problems:
+        raise WriteError.schema(asset, problems, "Rename it in the asset.")
+
+
+def _split(answered: DataFrame, expectations: Sequence[Expect]) -> Judged:
+    """The rows with their answers by what becomes of them."""
+    broken = {nth: _is_broken(nth) for nth, each in enumerate(expectations) if each.leaves_out}
+    taken = answered.where(~reduce(Column.__or__, broken.values())) if broken else answered
+    answers = [_ANSWER.format(nth) for nth in range(len(expectations))]
+    names = {expectations[nth].check_name: each for nth, each in broken.items() if expectations[nth].quarantines}
+    if not names:
+        return Judged(taken.drop(*answers))
+    rejected = answered.where(reduce(Column.__or__, names.values()))
+    listed = F.array_compact(F.array(*(F.when(is_broken, F.lit(name)) for name, is_broken in names.items())))
+    return Judged(taken.drop(*answers), rejected.withColumn(BROKEN_NAMES, listed).drop(*answers))
 
 
 def evaluate(
@@ -79,7 +125,7 @@ def evaluate(
     Raises:
         WriteError (UNKNOWN_CONDITION): Spark cannot evaluate a condition over these rows.
     """
-    return _evaluate(_with_answers(asset, rows, expectations), key, expectations) if expectations else ()
+    return _evaluate(_with_answers(asset, rows, key, expectations), key, expectations) if expectations else ()
 
 
 def judge_statement(run: Run, statement: Statement | Skip, judged: Column | None = None) -> Statement | Skip:
@@ -110,9 +156,9 @@ def judge_statement(run: Run, statement: Statement | Skip, judged: Column | None
     return statement
 
 
-def _with_answers(asset: str, rows: DataFrame, expectations: Sequence[Expect]) -> DataFrame:
+def _with_answers(asset: str, rows: DataFrame, key: tuple[str, ...], expectations: Sequence[Expect]) -> DataFrame:
     """The rows, each with its answer to each expectation."""
-    answers = [F.expr(each.condition).alias(_ANSWER.format(nth)) for nth, each in enumerate(expectations)]
+    answers = [_answer(each, key, expectations).alias(_ANSWER.format(nth)) for nth, each in enumerate(expectations)]
     try:
         answered = rows.select("*", *answers)
         fields = answered.schema.fields[-len(answers) :]
@@ -125,9 +171,20 @@ def _with_answers(asset: str, rows: DataFrame, expectations: Sequence[Expect]) -
     return answered
 
 
+def _answer(each: Expect, key: tuple[str, ...], expectations: Sequence[Expect]) -> Column:
+    """What a row answers to an expectation. Of its key only rows are counted that no other expectation leaves out."""
+    if not each.is_of_key:
+        return F.expr(each.condition)
+    conditions = [F.expr(other.condition) for other in expectations if other.leaves_out and not other.is_of_key]
+    stays = reduce(Column.__and__, (F.coalesce(holds, F.lit(False)) for holds in conditions), F.lit(True))
+    columns = [F.col(quote(name)) for name in key]
+    is_alone = F.count_if(stays).over(Window.partitionBy(*columns)) == 1
+    return reduce(Column.__and__, (column.isNotNull() for column in columns), is_alone) | ~stays
+
+
 def _unknown(asset: str, rows: DataFrame, expectations: Sequence[Expect]) -> WriteError | None:
     """The error of the first expectation that Spark cannot evaluate; None if it can evaluate each of them."""
-    for each in expectations:
+    for each in (each for each in expectations if not each.is_of_key):
         try:
             _ = rows.select(F.expr(each.condition)).schema
         except AnalysisException as error:
@@ -135,13 +192,14 @@ def _unknown(asset: str, rows: DataFrame, expectations: Sequence[Expect]) -> Wri
     return None
 
 
-def _holds(expectation: Expect) -> Column:
-    return F.coalesce(F.expr(expectation.condition), F.lit(False))
+def _is_broken(nth: int) -> Column:
+    """Whether a row with its answers breaks the expectation of a number."""
+    return ~F.coalesce(F.col(_ANSWER.format(nth)), F.lit(False))
 
 
 def _evaluate(answered: DataFrame, key: tuple[str, ...], expectations: Sequence[Expect]) -> tuple[Evaluation, ...]:
     """What each expectation says of rows that are not at the driver: one pass, and one more for keys of broken rows."""
-    broken = [~F.coalesce(F.col(_ANSWER.format(nth)), F.lit(False)) for nth in range(len(expectations))]
+    broken = [_is_broken(nth) for nth in range(len(expectations))]
     (counts,) = answered.agg(F.count(F.lit(1)), *map(F.count_if, broken)).collect()
     shown = [F.col(quote(name)).cast("string").alias(name) for name in key]
 

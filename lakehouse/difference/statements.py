@@ -6,6 +6,7 @@ from typing import ClassVar, TypeAlias
 from pyspark.sql import DataFrame
 
 from lakehouse.delta.commit_info import Rows, count_of
+from lakehouse.read.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,32 @@ class Skip:
 Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | ReplaceMatched | DeleteMatched | Replace | MarkOnly
 """Each has `compared` (it follows from a comparison with the table, and so holds only for what was compared), `counts`
 (the rows that differ, where a comparison has counted them) and `describe()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithQuarantine:
+    """Two statements: of the quarantine of a table, which is executed first, and of the table.
+
+    Args:
+        run: The run as one of the quarantine.
+        first: The statement of the quarantine.
+        then: The statement of the table.
+    """
+
+    run: Run
+    first: Statement | Skip
+    then: Statement | Skip
+
+
+Planned: TypeAlias = Statement | Skip | WithQuarantine
+"""What the plan of a write comes to."""
+
+
+def of_table(planned: Planned) -> Statement | Skip:
+    """The statement of the table itself."""
+    return planned.then if isinstance(planned, WithQuarantine) else planned
+
+
 DELETE_WHERE_EXISTS = "spark.databricks.delta.delete.allowExistsSubquery"
 """Allows a `DELETE` with an `EXISTS` subquery, as Delta's own `replaceOn` uses.
 

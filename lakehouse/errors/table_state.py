@@ -74,6 +74,16 @@ class TableError(WriteError):
         )
 
     @classmethod
+    @with_code("FOREIGN_QUARANTINE")
+    def foreign_quarantine(cls, asset: str, where: str, version: int) -> Self:
+        """A table in the place of a quarantine that holds rows of another program."""
+        return cls(
+            f"The quarantine of '{asset}' would be {where}, but that table holds rows that another program committed "
+            f"(version {version}).",
+            "Nothing was written. Move that table, or give the asset another name or root.",
+        )
+
+    @classmethod
     @with_code("UNREGISTERED_TABLE")
     def unregistered_table(cls, asset: str, name: str, where: str, version: int) -> Self:
         """A table that the catalog does not know, in the directory that the catalog gives to a new table."""

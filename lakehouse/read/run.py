@@ -64,6 +64,7 @@ class Run:
         sums: The digest of the sums of an `Aggregate`; None of another write.
         view: What a `View` says of itself; None of another write.
         archives_source: Whether an `Append` adds the whole log of its one source.
+        beside: The version of the table's quarantine, for its mark; of the table, in the run of a quarantine.
     """
 
     asset: Asset
@@ -86,6 +87,7 @@ class Run:
     sums: str | None = None
     view: ViewReport | None = None
     archives_source: bool = False
+    beside: int | None = None
 
     def with_table(self, table: Table) -> "Run":
         """The same run of a table that is declared in more detail: by what its asset returned."""
@@ -296,6 +298,7 @@ class Run:
             columns=self.columns,
             code=self.asset.code,
             rows=rows,
+            beside=self.beside,
             lost_to=lost_to,
         )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from logging import WARNING
 from typing import Literal, TypeAlias
 
+from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.expect import Evaluation
 
 Phase: TypeAlias = Literal["read", "look at the cursor", "plan", "execute", "find in the log"]
@@ -58,7 +59,15 @@ class AllOutside:
     """A plan leaves out each row of the result, because none lies in a partition of the run."""
 
 
-Notice: TypeAlias = PhaseBegan | PhaseEnded | Doing | Message | Evaluated | AllOutside
+@dataclass(frozen=True, slots=True)
+class QuarantineWritten:
+    """The quarantine of the table has a new version, and these are the rows that it changed."""
+
+    version: int
+    rows: Rows
+
+
+Notice: TypeAlias = PhaseBegan | PhaseEnded | Doing | Message | Evaluated | AllOutside | QuarantineWritten
 Listener: TypeAlias = Callable[[Notice], None]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Thread
 from typing import Any, Self
@@ -161,6 +161,13 @@ class TableRef:
         """
         address = addresses.get(self.name) if self.files is None else None
         return self if address is None else TableRef(self.name, self.identifier, Location(address))
+
+    def beside(self, suffix: str) -> "TableRef":
+        """The table whose name, and whose address or name in the catalog, is that of this one and a suffix."""
+        name = self.name + suffix
+        if not self.identifier.startswith("delta.") or self.files is None:
+            return TableRef(name, f"{self.identifier[:-1]}{suffix}`", None)
+        return TableRef.at(name, replace(self.files, address=self.files.address.rstrip("/") + suffix))
 
     @property
     def path(self) -> str | None:

@@ -1,12 +1,16 @@
 """What upkeep asks of Spark: properties of a table, and Delta's statements that keep it in shape."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 from urllib.parse import unquote
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
+from lakehouse.commit.execute import save_mark
+from lakehouse.cursor.again import again
 from lakehouse.delta.location import scheme_of
 from lakehouse.delta.text import literal
 from lakehouse.spark.session import session_of_its_own
@@ -14,6 +18,7 @@ from lakehouse.spark.table_version import TableRef
 from lakehouse.upkeep.due import FREED, TableUpkeep, UpkeepWork
 from lakehouse.upkeep.past_files import PastFile
 from lakehouse.upkeep.registration import PropertyChange
+from lakehouse.upkeep.steps import UpkeepStep
 
 _LISTED = 10_000
 """So many files are listed in one statement."""
@@ -32,37 +37,71 @@ def change_properties(spark: SparkSession, ref: TableRef, change: PropertyChange
         spark.sql(f"ALTER TABLE {ref.identifier} SET TBLPROPERTIES ({pairs})").collect()
 
 
-def carry_out(spark: SparkSession, ref: TableRef, upkeep: TableUpkeep) -> None:
-    """Does the work that is due, each task by Delta's own statement.
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Who does the upkeep of a table.
 
-    Each statement is whole by itself, so a run that is killed leaves nothing half done: OPTIMIZE and REORG are one
-    commit each, and the next VACUUM removes what an earlier one did not come to.
+    Args:
+        spark: The session.
+        ref: The table.
+        run: The id of the run, for a mark that is committed again.
+        is_late: Whether the time of the run is over, so that no further statement is started.
     """
-    for task in upkeep.tasks:
-        match task.work:
+
+    spark: SparkSession
+    ref: TableRef
+    run: str
+    is_late: Callable[[], bool] = lambda: False
+
+    def carry_out(self, upkeep: TableUpkeep, steps: Sequence[UpkeepStep]) -> tuple[UpkeepStep, ...]:
+        """Does steps of the work that is due, each by Delta's own statement, until it is late.
+
+        Each statement is whole by itself, so a run that is killed leaves nothing half done: a mark, OPTIMIZE and REORG
+        are one commit each, and the next VACUUM removes what an earlier one did not come to.
+
+        Returns:
+            The steps that were left for the next run.
+        """
+        for place, step in enumerate(steps):
+            if self.is_late() or not self._do(step, upkeep):
+                return tuple(steps[place:])
+        return ()
+
+    def _do(self, step: UpkeepStep, upkeep: TableUpkeep) -> bool:
+        """Does one step; whether it came to its end."""
+        where = f" WHERE {step.where}" if step.where else ""
+        match step.work:
+            case UpkeepWork.MARK:
+                assert upkeep.position is not None, "its mark is due"
+                cursor, version = upkeep.position
+                save_mark(self.spark, self.ref, again(cursor, self.run, uuid4().hex, version))
             case UpkeepWork.COMPACT:
-                spark.sql(f"OPTIMIZE {ref.identifier}").collect()
+                self.spark.sql(f"OPTIMIZE {self.ref.identifier}{where}").collect()
             case UpkeepWork.PURGE:
-                spark.sql(f"REORG TABLE {ref.identifier} APPLY (PURGE)").collect()
+                self.spark.sql(f"REORG TABLE {self.ref.identifier}{where} APPLY (PURGE)").collect()
             case UpkeepWork.FREE:
-                _free(spark, ref, upkeep)
+                return self._free(upkeep)
             case _:
-                assert_never(task.work)
+                assert_never(step.work)
+        return True
 
-
-def _free(spark: SparkSession, ref: TableRef, upkeep: TableUpkeep) -> None:
-    """Removes past files, in a session of its own: neither its settings nor what it records concern another session."""
-    with session_of_its_own(spark) as own:
-        own.conf.set("spark.databricks.delta.vacuum.logging.enabled", "true")  # on S3 it is off by default
-        if upkeep.by_inventory:
-            # RETAIN 0 is about what is listed alone (ADR 48).
-            own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-        statements = list(_by_inventory(ref, upkeep.unneeded) if upkeep.by_inventory else [f"VACUUM {ref.identifier}"])
-        for place, statement in enumerate(statements, 1):
-            if place == len(statements):  # only the last may say that everything up to the horizon is gone
-                metadata = json.dumps({FREED: upkeep.horizon})
-                own.conf.set("spark.databricks.delta.commitInfo.userMetadata", metadata)
-            own.sql(statement).collect()
+    def _free(self, upkeep: TableUpkeep) -> bool:
+        """Removes past files, in a session of its own: neither its settings nor what it records concern another."""
+        with session_of_its_own(self.spark) as own:
+            own.conf.set("spark.databricks.delta.vacuum.logging.enabled", "true")  # on S3 it is off by default
+            if upkeep.by_inventory:
+                # RETAIN 0 is about what is listed alone (ADR 48).
+                own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+            plain = [f"VACUUM {self.ref.identifier}"]
+            statements = list(_by_inventory(self.ref, upkeep.unneeded)) if upkeep.by_inventory else plain
+            for place, statement in enumerate(statements, 1):
+                if place > 1 and self.is_late():
+                    return False
+                if place == len(statements):  # only the last may say that everything up to the horizon is gone
+                    metadata = json.dumps({FREED: upkeep.horizon})
+                    own.conf.set("spark.databricks.delta.commitInfo.userMetadata", metadata)
+                own.sql(statement).collect()
+        return True
 
 
 def _by_inventory(ref: TableRef, files: Sequence[PastFile]) -> Iterator[str]:

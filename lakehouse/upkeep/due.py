@@ -1,14 +1,18 @@
-"""Which work a table needs, by stated rules about what its log says."""
+"""Which work a table needs, by stated rules about what its log says, partition by partition."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from lakehouse.delta.commit_info import count_of
-from lakehouse.delta.log import Head, Log
+from lakehouse.cursor.again import standing_since
+from lakehouse.cursor.cursor import Known
+from lakehouse.cursor.unread import DAY, commits_last
+from lakehouse.delta.commit_info import UPKEEP, count_of
+from lakehouse.delta.growth import LiveFile
+from lakehouse.delta.log import Head, Log, as_interval, log_kept
 from lakehouse.upkeep.past_files import PastFile, past_of
 from lakehouse.upkeep.readers import Readers
 from lakehouse.upkeep.registration import TIME_TRAVEL
@@ -18,29 +22,17 @@ if TYPE_CHECKING:
 
 FREED = "lakehouse_upkeep"
 """In the `userMetadata` of a VACUUM of upkeep: the last version whose past files the VACUUM removed."""
+_MERGED_BELOW = 1 << 30
+"""OPTIMIZE merges files smaller than this (Delta: `optimize.maxFileSize`)."""
 
 
 class UpkeepWork(Enum):
     """What upkeep does to a table, in the order in which it does it, by Delta's statement."""
 
+    MARK = "append of no rows"
     COMPACT = "OPTIMIZE"
     PURGE = "REORG TABLE ... APPLY (PURGE)"
     FREE = "VACUUM"
-
-
-@dataclass(frozen=True, slots=True)
-class LiveFile:
-    """A file that the newest version uses.
-
-    Args:
-        bytes: How large it is.
-        rows: How many rows are in it; None if its statistics do not say.
-        partition: The values of the partition columns, as text.
-    """
-
-    bytes: int
-    rows: int | None
-    partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +41,17 @@ class Rules:
 
     Args:
         small_bytes: A file is small below this size.
-        small_files: Small files that can be merged, from which on they are, if they are also a share of all files.
-        small_share: That share.
-        deleted_share: The share of deleted rows from which on files are rewritten without them.
+        small_files: Small files that can be merged, from which on they are.
+        small_in_partition: They can be if their partition has so many of them, or more.
+        small_share: And if they are this share of its files.
+        deleted_share: The share of deleted rows of a partition from which on its files are rewritten without them.
         freed_share: The bytes of past files that nobody needs, as a share of the table, from which on they are removed.
         freed_age: Such files are removed in any case if they are older than this.
     """
 
     small_bytes: int = 16_000_000
     small_files: int = 16
+    small_in_partition: int = 4
     small_share: float = 0.5
     deleted_share: float = 0.1
     freed_share: float = 0.1
@@ -65,31 +59,44 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
+class DuePart:
+    """A partition, or a table without partitions, whose files are to be rewritten.
+
+    Args:
+        where: The condition that selects the partition; empty for the table.
+        bytes: How much is rewritten.
+    """
+
+    where: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
-    """Work that is due, and why, as a clause."""
+    """Work that is due, why, as a clause, and of which parts of the table; none if of the table as a whole."""
 
     work: UpkeepWork
     why: str
+    parts: tuple[DuePart, ...] = ()
 
 
-def tasks(
-    live: Sequence[LiveFile], live_rows: int | None, unneeded: Sequence[PastFile], now: int, rules: Rules
-) -> tuple[Task, ...]:
-    """The work that is due, in order; empty of a table that needs nothing.
+def tasks(live: Sequence[LiveFile], unneeded: Sequence[PastFile], now: int, rules: Rules) -> tuple[Task, ...]:
+    """The work on the files of a table that is due, in order; empty of a table that needs nothing.
 
     Args:
         live: The files of the newest version.
-        live_rows: How many rows it has; None if its log does not say.
         unneeded: The past files that no reader needs and that have not been removed yet.
         now: Milliseconds since the epoch.
         rules: The rules.
     """
-    whys = {
-        UpkeepWork.COMPACT: _why_compact(live, rules),
-        UpkeepWork.PURGE: _why_purge(live, live_rows, rules),
-        UpkeepWork.FREE: _why_free(live, unneeded, now, rules),
-    }
-    return tuple(Task(work, why) for work, why in whys.items() if why is not None)
+    by_partition = dict[str, list[LiveFile]]()
+    for file in live:
+        by_partition.setdefault(file.partition, []).append(file)
+    compact = _compact(by_partition, rules)
+    merged = set[str]() if compact is None else {part.where for part in compact.parts}
+    # OPTIMIZE also rewrites files of which more than a twentieth is deleted.
+    rest = {partition: files for partition, files in by_partition.items() if partition not in merged}
+    return tuple(filter(None, (compact, _purge(rest, rules), _free(live, unneeded, now, rules))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,8 @@ class TableUpkeep:
         unneeded: The past files that no reader needs and that have not been removed yet.
         horizon: The last version whose past nobody needs.
         by_inventory: Whether its past files are removed by a list, because it keeps its past longer than it promises.
+        position: The commit whose mark is due again, and the version of the table at which that is so; None if none is.
+        last: When its newest OPTIMIZE, REORG or VACUUM was made, in milliseconds since the epoch; 0 if there is none.
     """
 
     table: str
@@ -111,6 +120,8 @@ class TableUpkeep:
     unneeded: tuple[PastFile, ...]
     horizon: int
     by_inventory: bool
+    position: tuple[Known, int] | None = None
+    last: int = 0
 
 
 def upkeep_of(log: "FileLog", readers: Readers, rules: Rules, oldest: int = 0) -> TableUpkeep | None:
@@ -126,31 +137,46 @@ def upkeep_of(log: "FileLog", readers: Readers, rules: Rules, oldest: int = 0) -
         UnreadableLogError: Its log cannot be read.
     """
     head = readers.head
-    files = log.live_files(head.version)
-    if files is None:
+    live = log.live_files(head.version)
+    if live is None:
         return None
-    live = tuple(LiveFile(*file) for file in files)
-    past = past_of(log.entries_after(max(freed_upto(log, head, oldest), oldest - 1), head.version))
+    last, freed_upto = past_upkeep(log, head, oldest)
+    past = past_of(log.entries_after(max(freed_upto, oldest - 1), head.version))
     unneeded = readers.unneeded_files(past)
-    due = tasks(live, log.live_rows(head.version), unneeded, readers.now, rules)
-    by_inventory = TIME_TRAVEL in head.properties
-    return TableUpkeep(readers.table, due, live, unneeded, readers.horizon(past), by_inventory)
+    position, mark = _mark(log, head, readers)
+    return TableUpkeep(
+        readers.table,
+        (*mark, *tasks(live, unneeded, readers.now, rules)),
+        tuple(live),
+        unneeded,
+        readers.horizon(past),
+        by_inventory=TIME_TRAVEL in head.properties,
+        position=None if position is None else (position, head.version),
+        last=last,
+    )
 
 
-def freed_upto(log: Log, head: Head, oldest: int = 0) -> int:
-    """The last version whose past files upkeep has removed, by its newest VACUUM that came to its end; -1 if none.
+def past_upkeep(log: Log, head: Head, oldest: int = 0) -> tuple[int, int]:
+    """What the log says of upkeep.
 
     Args:
         log: The log of the table.
         head: Where the table stands.
         oldest: The oldest commit that is looked at.
+
+    Returns:
+        When its newest OPTIMIZE, REORG or VACUUM was made, in milliseconds since the epoch; 0 if there is none. And
+        the last version whose past files upkeep has removed, by its newest VACUUM that came to its end; -1 if none.
     """
+    last = 0
     for commit in log.commits(head.version, oldest):
+        if commit.operation in UPKEEP:
+            last = last or commit.timestamp
         if commit.operation == "VACUUM END" and commit.parameters.get("status") == "COMPLETED":
             version = _freed_version(commit.user_metadata)
             if version is not None:
-                return version
-    return -1
+                return last, version
+    return last, -1
 
 
 def _freed_version(metadata: str | None) -> int | None:
@@ -160,31 +186,59 @@ def _freed_version(metadata: str | None) -> int | None:
         return None
 
 
-def _why_compact(live: Sequence[LiveFile], rules: Rules) -> str | None:
-    """Small files count only if their partition has another one, because files of two partitions cannot be merged."""
-    small = dict[str, int]()
-    for file in live:
-        if file.bytes < rules.small_bytes:
-            small[file.partition] = small.get(file.partition, 0) + 1
-    mergeable = sum(number for number in small.values() if number > 1)
-    if mergeable < max(rules.small_files, rules.small_share * len(live)):
+def _mark(log: Log, head: Head, readers: Readers) -> tuple[Known | None, tuple[Task, ...]]:
+    """The position that log cleanup could reach before the next run puts it down again, and the work for that."""
+    if head.properties.get("delta.enableExpiredLogCleanup", "true").lower() == "false":
+        return None, ()
+    standing = standing_since(log, head, readers.table)
+    if standing is None:
+        return None, ()
+    position, at = standing
+    if readers.now - at < commits_last(head):
+        return None, ()
+    retention = as_interval(log_kept(head)).removeprefix("interval ")
+    why = f"the newest mark is {count_of((readers.now - at) // DAY, 'day')} old, and the log is kept for {retention}"
+    return position, (Task(UpkeepWork.MARK, why),)
+
+
+def _compact(by_partition: Mapping[str, Sequence[LiveFile]], rules: Rules) -> Task | None:
+    """Small files count by partition, because files of two partitions cannot be merged."""
+    small, parts = 0, list[DuePart]()
+    for partition, files in by_partition.items():
+        number = sum(file.bytes < rules.small_bytes for file in files)
+        if number >= max(rules.small_in_partition, rules.small_share * len(files)):
+            small += number
+            parts.append(DuePart(partition, sum(file.bytes for file in files if file.bytes < _MERGED_BELOW)))
+    if small < rules.small_files:
         return None
-    return f"{mergeable:,} of {count_of(len(live), 'file')} are small"
+    every = sum(len(files) for files in by_partition.values())
+    where = _in_partitions(parts, by_partition)
+    return Task(UpkeepWork.COMPACT, f"{small:,} of {count_of(every, 'file')} are small{where}", tuple(parts))
 
 
-def _why_purge(live: Sequence[LiveFile], live_rows: int | None, rules: Rules) -> str | None:
-    rows = [file.rows for file in live]
-    written = sum(number or 0 for number in rows)
-    if live_rows is None or None in rows or written == 0 or written - live_rows < rules.deleted_share * written:
+def _purge(by_partition: Mapping[str, Sequence[LiveFile]], rules: Rules) -> Task | None:
+    written, deleted, parts = 0, 0, list[DuePart]()
+    for partition, files in by_partition.items():
+        counts = [(file.rows, file.deleted) for file in files]
+        rows, deletions = (sum(number or 0 for number in numbers) for numbers in zip(*counts, strict=True))
+        if all(None not in count for count in counts) and 0 < deletions >= rules.deleted_share * rows:
+            written, deleted = written + rows, deleted + deletions
+            parts.append(DuePart(partition, sum(file.bytes for file in files if file.deleted)))
+    if not parts:
         return None
-    return f"{written - live_rows:,} of {count_of(written, 'row')} in its files are deleted"
+    where = _in_partitions(parts, by_partition)
+    return Task(UpkeepWork.PURGE, f"{deleted:,} of {count_of(written, 'row')}{where} are deleted", tuple(parts))
 
 
-def _why_free(live: Sequence[LiveFile], unneeded: Sequence[PastFile], now: int, rules: Rules) -> str | None:
+def _in_partitions(parts: Sequence[DuePart], by_partition: Mapping[str, object]) -> str:
+    return "" if parts[0].where == "" else f" in {len(parts):,} of {count_of(len(by_partition), 'partition')}"
+
+
+def _free(live: Sequence[LiveFile], unneeded: Sequence[PastFile], now: int, rules: Rules) -> Task | None:
     if not unneeded:
         return None
     past, used = sum(file.bytes for file in unneeded), sum(file.bytes for file in live)
     oldest = timedelta(milliseconds=now - min(file.removed for file in unneeded))
     if past < rules.freed_share * used and oldest < rules.freed_age:
         return None
-    return f"{count_of(len(unneeded), 'file')} ({past / 1e6:,.1f} MB) that nobody needs"
+    return Task(UpkeepWork.FREE, f"{count_of(len(unneeded), 'file')} ({past / 1e6:,.1f} MB) that nobody needs")

@@ -12,7 +12,7 @@ from lakehouse.conflicts.operations import Operation
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
 from lakehouse.difference.expectations import judge_statement
-from lakehouse.difference.statements import Skip, Statement
+from lakehouse.difference.statements import Planned
 from lakehouse.errors import DefinitionError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes, read_of
@@ -125,7 +125,7 @@ class Aggregate(Write):
         write = replace(self, sums=sums)
         return replace(run, sums=write.computation.digest), write
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         """Adds to the sums if the table is known to hold them, and otherwise recomputes and compares them."""
         self._refuse_other_groups(run, head)
         sums = self.computation
@@ -162,7 +162,7 @@ class Aggregate(Write):
         return self.computation.rows, table
 
 
-def add_or_recompute(spark: SparkSession, run: Run, sums: Sums, head: Head, whole: Overwrite) -> Statement | Skip:
+def add_or_recompute(spark: SparkSession, run: Run, sums: Sums, head: Head, whole: Overwrite) -> Planned:
     """The statement that adds the changes to the table's sums, or that compares all of them with the whole result.
 
     Raises:

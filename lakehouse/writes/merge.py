@@ -13,7 +13,7 @@ from lakehouse.cursor.definition import digest
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold
 from lakehouse.difference.by_key import statement_by_key
-from lakehouse.difference.statements import MarkOnly, Skip, Statement
+from lakehouse.difference.statements import MarkOnly, Planned, Skip, Statement
 from lakehouse.errors import DefinitionError, NewColumnsError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
@@ -90,7 +90,7 @@ class Merge(Stated):
         columns = digest([sorted(paths(each.schema)) for each in (self.rows, rows)])
         return replace(run, columns=columns), replace(self, rows=rows)
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         if not run.table.key_columns:
             raise DefinitionError.missing_key(run.name, "Merge")
         return plan_rows(spark, run, self, head)
@@ -104,6 +104,10 @@ class Merge(Stated):
         if not self.touched.is_everything and not run.compares_everything:
             refuse_uncompared(spark, run, self.rows.columns, stored.schema)
         return self.rows
+
+    @property
+    def about(self) -> Touched:
+        return self.touched
 
     @property
     def few(self) -> bool:

@@ -16,7 +16,7 @@ from lakehouse.delta.log import Head
 from lakehouse.delta.text import Literal as Value
 from lakehouse.delta.text import fold, literal, quote, same
 from lakehouse.difference.by_key import statement_by_key
-from lakehouse.difference.statements import MarkOnly, Skip, Statement
+from lakehouse.difference.statements import MarkOnly, Planned, Skip, Statement
 from lakehouse.errors import DefinitionError, ExtractError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
@@ -138,7 +138,7 @@ class Snapshot(Stated):
         """The extract without columns that the table lacks, if the policy ignores them."""
         return replace(self, rows=without_new_columns(spark, run, self.rows, self.scope_columns))
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         if is_ignored(run, self):
             return rest_of(run)
         return plan_rows(spark, run, self, head)

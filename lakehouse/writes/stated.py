@@ -13,9 +13,10 @@ from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
 from lakehouse.difference.broken_promises import broken
 from lakehouse.difference.difference import OPERATION, difference, with_promises
-from lakehouse.difference.expectations import judge_rows
+from lakehouse.difference.expectations import Judged, judge_rows
 from lakehouse.difference.outside import judge_outside
-from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
+from lakehouse.difference.quarantine_plan import with_quarantine
+from lakehouse.difference.statements import Create, MarkOnly, Planned, Skip, Statement
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
@@ -31,7 +32,7 @@ class Stated(Write, Protocol):
     rows: DataFrame
     """The rows as the asset gave them."""
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         return plan_rows(spark, run, self, head)
 
     def count_outside(self, run: Run) -> int | None:
@@ -48,6 +49,11 @@ class Stated(Write, Protocol):
         """The rows as they are fitted to the columns of the table, which holds the stored ones."""
         check_padding(run.name, self.rows, stored.schema, run.table.key_columns)
         return self.rows
+
+    @property
+    def about(self) -> Touched | None:
+        """The keys that the rows are about; None if they are all that the run's partitions are to hold."""
+        return None
 
     @property
     def few(self) -> bool:
@@ -77,10 +83,8 @@ class Stated(Write, Protocol):
         """The statement that makes the table hold the fitted rows; `rest` if no row differs."""
 
 
-def plan_rows(
-    spark: SparkSession, run: Run, write: Stated, head: Head | None, *, recompute: bool = False
-) -> Statement | Skip:
-    """The statement that makes the table hold the stated rows.
+def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, recompute: bool = False) -> Planned:
+    """The statement that makes the table hold the stated rows, and that of its quarantine.
 
     Args:
         spark: The session.
@@ -99,12 +103,13 @@ def plan_rows(
     check_zone(run.name, write.rows, partition_columns)
     write = write.without_empty_texts(run, partition_columns)
     if head is None:
-        result, write = write.rows, _new(run, write)
+        result = write.rows
+        write, judged = _new(run, write)
         whole = write.new_rows(run)
         within = run.within(whole.schema)
         create = Create(whole if within is None else whole.where(within))
         judge_outside(run, result, None, create, whole=True)
-        return create
+        return with_quarantine(spark, run, create, judged, None, head)
     if not recompute and run.has_nothing_to_do(by_snapshot_inputs=write.follows_snapshot_inputs):
         return Skip()
     stored = TableVersion.of(spark, run.ref, head).rows()
@@ -118,19 +123,17 @@ def plan_rows(
     within, result = run.within(stored.schema), rows
     if within is not None:
         rows, stored = rows.where(within), stored.where(within)
-    rows = judge_rows(run, rows, few=write.few)
-    statement = write.compare(spark, run, rows, stored, head, rest_of(run, recompute=recompute))
+    judged = judge_rows(run, rows, few=write.few)
+    statement = write.compare(spark, run, judged.taken, stored, head, rest_of(run, recompute=recompute))
     judge_outside(run, result, stored, statement, whole=write.speaks_of_all(run))
-    return statement
+    return with_quarantine(spark, run, statement, judged, write.about, head)
 
 
-def _new(run: Run, write: Stated) -> Stated:
-    """The write of a table that does not exist yet, without the rows that the table does not take."""
-    if not run.table.expectations:
-        return write
-    within = run.within(write.rows.schema)
-    rows = write.rows if within is None else write.rows.where(within)
-    return write.with_rows(judge_rows(run, rows, few=write.few))
+def _new(run: Run, write: Stated) -> tuple[Stated, Judged]:
+    """The write of a table that does not exist yet, of the rows that it takes; and all of its rows, judged."""
+    within = run.within(write.rows.schema) if run.table.expectations else None
+    judged = judge_rows(run, write.rows if within is None else write.rows.where(within), few=write.few)
+    return (write.with_rows(judged.taken) if run.table.expectations else write), judged
 
 
 def _fillings(spark: SparkSession, run: Run, head: Head) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from lakehouse.conflicts.operations import Operation
 from lakehouse.cursor.cursor import Known
 from lakehouse.delta.log import Head
 from lakehouse.delta.policy import Policy
-from lakehouse.difference.statements import Skip, Statement
+from lakehouse.difference.statements import Planned, Skip
 from lakehouse.errors.views import ViewError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
@@ -263,7 +263,7 @@ class View(Write):
         followed = how_followed(bound.analysis, key, why_no_sums)
         return write.complete(spark, replace(run, sums=digest, view=report_of(run, bound, how, followed)))
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         """Adds to the sums if the table is kept by sums; else nothing but a mark, because rows are another write's."""
         if run.has_nothing_to_do(by_snapshot_inputs=self.follows_snapshot_inputs):
             return Skip()

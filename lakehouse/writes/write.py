@@ -13,7 +13,7 @@ from lakehouse.delta.log import Head
 from lakehouse.delta.table import Read, Table
 from lakehouse.delta.text import fold
 from lakehouse.difference.fuse import refuse_many_changes
-from lakehouse.difference.statements import MarkOnly, Skip, Statement
+from lakehouse.difference.statements import MarkOnly, Planned, Skip, of_table
 from lakehouse.errors import DefinitionError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
@@ -100,7 +100,7 @@ class Write(Protocol):
         """
         ...
 
-    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
+    def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         """The statement that makes the write true of the table at `head`; see `plan`."""
         ...
 
@@ -123,7 +123,7 @@ class Write(Protocol):
 
 
 @phase("plan")
-def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Statement | Skip:
+def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Planned:
     """The statement that makes a write true of the table at `head`. Every attempt plans anew; the inputs stay pinned.
 
     Args:
@@ -137,9 +137,9 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Stat
         WriteError (TOO_MANY_CHANGES): It changes a larger share of the table than its policy allows.
         DefinitionError (MISSING_KEY): A write by key to a table without a key.
     """
-    statement = write.plan(spark, run, head)
-    refuse_many_changes(spark, run, statement, head)
-    return statement
+    planned = write.plan(spark, run, head)
+    refuse_many_changes(spark, run, of_table(planned), head)
+    return planned
 
 
 def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple[Run, Write]:
@@ -186,14 +186,19 @@ def stored_columns(spark: Callable[[], SparkSession], run: Run) -> frozenset[str
 
 
 def refuse_left_out_rows(asset: str, table: Table, kind: type[Write]) -> None:
-    """Refuses expectations that leave rows out of a table which no row may be left out of.
+    """Refuses expectations that leave rows out of a table which no row may be left out of, or which has no quarantine.
 
     Raises:
-        DefinitionError (NOTHING_LEFT_OUT): There is one.
+        DefinitionError (NOTHING_LEFT_OUT): Rows would be left out that the write needs.
+        DefinitionError (NO_QUARANTINE): Rows could not come back from a quarantine, or be found there.
     """
     for each in table.expectations:
-        if each.leaves_out and kind.why_all_rows is not None:
-            raise DefinitionError.nothing_left_out(asset, kind.__name__, each.check_name, kind.why_all_rows)
+        if (each.leaves_out or each.is_of_key) and kind.why_all_rows is not None:
+            word, why = each.on_failure, kind.why_all_rows
+            raise DefinitionError.nothing_left_out(asset, kind.__name__, each.check_name, word, why)
+        if (each.quarantines or each.is_of_key) and (kind.past is PastRows.APPENDED or not table.key_columns):
+            writes_by_key = kind.past is not PastRows.APPENDED
+            raise DefinitionError.no_quarantine(asset, each.check_name, each.on_failure, writes_by_key=writes_by_key)
 
 
 def refuse_lost_changes(run: Run, write: Write) -> None:

@@ -15,7 +15,7 @@ from dagster.components.core.component_tree import ComponentTreeException
 from deltalake import write_deltalake
 
 from dagster_delta_lakehouse.attributes import PolicyAttributes, RetryAttributes, TableAttributes
-from lakehouse import ClusterSpark, LocalSpark, Nightly, Policy, Retry, Table, incremental
+from lakehouse import ClusterSpark, LocalSpark, Nightly, Policy, Retry, Table, Upkeep, incremental
 from lakehouse.dagster.definitions.additions import Additions
 from lakehouse.dagster.resources import Where
 from lakehouse.errors import DefinitionError
@@ -60,6 +60,7 @@ def test_the_lakehouse_has_what_its_yaml_says():
       retry: {attempts: 3}
       sensor: follow
       nightly_checks: {cron_schedule: "0 4 * * *", timezone: Europe/Berlin, limit_minutes: 30}
+      upkeep: {cron_schedule: "0 5 * * 0", limit_minutes: 90, max_bytes: 1000000}
     """
     with definitions_of({"lake/defs.yaml": yaml}) as definitions:
         complete = incremental(definitions)
@@ -73,9 +74,11 @@ def test_the_lakehouse_has_what_its_yaml_says():
     assert spark.directory.parent.parent.is_absolute()
     assert complete.executor is dg.in_process_executor
     assert [sensor.name for sensor in complete.sensors or ()] == ["follow"]
-    (schedule,) = complete.schedules or ()
-    assert isinstance(schedule, dg.ScheduleDefinition)
-    assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 4 * * *", "Europe/Berlin")
+    nights = [each for each in complete.schedules or () if isinstance(each, dg.ScheduleDefinition)]
+    assert [(each.name, each.cron_schedule, each.execution_timezone) for each in nights] == [
+        ("nightly_checks", "0 4 * * *", "Europe/Berlin"),
+        ("upkeep", "0 5 * * 0", None),
+    ]
 
 
 def test_a_lakehouse_on_a_cluster_keeps_its_address():
@@ -99,9 +102,11 @@ def test_a_lakehouse_on_a_cluster_keeps_its_address():
 
 def test_what_the_caller_of_incremental_names_wins_over_the_component():
     night = Nightly("0 5 * * *", timedelta(minutes=5), "Europe/Paris")
-    named = Additions.of(dg.Definitions(metadata=Additions("follow", night).metadata).metadata)
-    assert named == Additions("follow", night)
-    assert named.with_named("other", "0 6 * * *") == Additions("other", Nightly("0 6 * * *"))
+    upkeep = Upkeep("0 5 * * 0", timedelta(minutes=9), max_bytes=7)
+    named = Additions.of(dg.Definitions(metadata=Additions("follow", night, upkeep).metadata).metadata)
+    assert named == Additions("follow", night, upkeep)
+    assert named.with_named("other", "0 6 * * *") == Additions("other", Nightly("0 6 * * *"), upkeep)
+    assert named.with_named(None, None, "0 6 * * 1").upkeep == Upkeep("0 6 * * 1")
     assert named.with_named(None, None) == named
     assert Additions.of(dg.Definitions().metadata) == Additions()
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from lakehouse import Expect, Table
 from lakehouse.cursor.definition import definition, why_redefined
-from lakehouse.delta.expect import Evaluation
+from lakehouse.delta.expect import SUFFIX, Evaluation
+from lakehouse.spark.table_version import TableRef
 
 NAMES = {
     "amount >= 0": "amount_ge_0",
@@ -32,10 +33,15 @@ def test_a_condition_without_a_name_has_one_that_is_made_of_it(condition: str, n
     ("given_", "problem"),
     [
         ({"condition": " \n"}, "has a condition"),
-        ({"condition": "a > 0", "on_failure": "delete"}, "on_failure is 'warn' or 'fail' or 'drop', not 'delete'"),
+        (
+            {"condition": "a > 0", "on_failure": "delete"},
+            "on_failure is 'warn' or 'fail' or 'drop' or 'quarantine', not",
+        ),
         ({"condition": "a > 0", "name": "is positive"}, "letters, digits and underscores"),
         ({"condition": "a > 0", "name": ""}, "letters, digits and underscores"),
         ({"condition": "é"}, "Give the expectation a name"),
+        ({"condition": "unique  key"}, "on_failure of UNIQUE KEY is 'quarantine' or 'fail', not 'warn'"),
+        ({"condition": "UNIQUE KEY", "on_failure": "drop"}, "no table with a key takes two rows of one key"),
     ],
 )
 def test_what_is_no_expectation_is_refused_where_it_is_written(given_: dict[str, Any], problem: str) -> None:
@@ -58,7 +64,7 @@ EXPECTATIONS = st.lists(
     st.builds(
         Expect,
         st.sampled_from(["a > 0", "b IS NULL", " c = 'x' "]),
-        st.sampled_from(["warn", "fail", "drop"]),
+        st.sampled_from(["warn", "fail", "drop", "quarantine"]),
         st.none() | st.sampled_from(["one", "two_2"]),
     ),
     max_size=3,
@@ -130,3 +136,32 @@ def test_an_evaluation_says_how_many_rows_break_what_and_which() -> None:
         "1,500 of 2,000 rows break the expectation a_gt_0 (a > 0) [id=7, day=NULL; id=8, day=x; ...]"
     )
     assert Evaluation(expect, 0, 0).share == 0.0
+
+
+def test_a_unique_key_is_an_expectation_of_its_own():
+    assert Expect.unique_key() == Expect("unique key", "quarantine") and Expect.unique_key().is_of_key
+    assert Expect.unique_key("fail", name="one_row").check_name == "one_row"
+    assert (Expect.unique_key().check_name, Expect("a > 0").is_of_key) == ("unique_key", False)
+
+
+def test_what_is_quarantined_is_a_part_of_the_definition_and_so_are_the_names():
+    before = parts(Expect("a > 0", "quarantine", "one"))
+
+    def why(*expectations: Expect) -> str | None:
+        return why_redefined(before, parts(*expectations), has_keys=True)
+
+    assert why(Expect("a > 0", "quarantine", "one"), Expect("b > 0")) is None
+    assert why(Expect("a > 0", "quarantine", "two")) == (
+        "other rows are put into its quarantine: the expectation one (a > 0) is gone; the expectation two (a > 0) is new"
+    )
+    assert why(Expect("a > 0", "drop", "one")) == "other rows are left out: the expectation one (a > 0) is new"
+    assert why() == "other rows are put into its quarantine: the expectation one (a > 0) is gone"
+
+
+def test_a_quarantine_lies_beside_its_table_and_has_a_number_in_its_key():
+    declared = Table(key=("a", "b"), partition_by="b", path="/lake/x/", expect=Expect("a > 0", "quarantine"))
+    assert declared.quarantine == Table(key=("a", "b", "__n"), partition_by="b", path="/lake/x_quarantine")
+    assert Table(name="c.`s.t`.x").quarantine.name == "`c`.`s.t`.`x_quarantine`"
+    by_path, by_name = TableRef.at_path("silver/x", "s3a://lake/x"), TableRef.in_catalog("x", "c.`s.t`.x")
+    assert by_path.beside(SUFFIX) == TableRef.at_path("silver/x_quarantine", "s3a://lake/x_quarantine")
+    assert by_name.beside(SUFFIX) == TableRef.in_catalog("x_quarantine", "c.`s.t`.x_quarantine")

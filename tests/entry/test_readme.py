@@ -252,19 +252,6 @@ def test_the_recipes_for_groups_of_either_side_and_for_a_python_function_follow_
         assert lake.rows("order_labels") == sorted(labels)
 
 
-@pytest.mark.slow
-def test_the_job_of_the_page_on_upkeep_changes_no_row(lake: Lake):
-    lake.create("silver/flights", [("a", "N1"), ("b", "N1"), ("d", None)], "flight_id string, tailnum string")
-    lake.sql(f"DELETE FROM {lake.ref('silver/flights').identifier} WHERE flight_id = 'd'")
-    upkeep = code("docs/how-to/upkeep.md")["upkeep"]
-    spark = SimpleNamespace(spark_session=lake.spark, root=str(lake.root))
-    before = lake.rows("silver/flights")
-    assert upkeep.execute_in_process(resources={"spark": spark}).success
-    assert lake.rows("silver/flights") == before
-    operations = [commit.operation for commit in lake.commits("silver/flights")]
-    assert {"REORG", "VACUUM END"} <= set(operations)
-
-
 @pytest.mark.parametrize("described", OPTIONS)
 def test_the_reference_has_a_row_for_every_option(described: type[Table | Policy | Read]):
     page = (PROJECT / OPTIONS[described]).read_text()

@@ -14,6 +14,7 @@ PUBLIC = {
         "Nightly",
         "Pace",
         "Retry",
+        "Upkeep",
         "automation",
         "change_sensor",
         "checks",

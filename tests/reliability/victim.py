@@ -29,6 +29,7 @@ from lakehouse.materialization import Materialization
 from lakehouse.server.settings import local_settings
 from tests.reliability.park import Parked, park
 from tests.reliability.pipeline import STEPS
+from tests.reliability.upkeep_victim import UpkeepOrder
 from tests.support.lake import NO_WAIT, Lake
 
 Point: TypeAlias = Literal[
@@ -86,7 +87,7 @@ class Victim:
     pipe: Connection
     jvm: int | None = None
 
-    def begin(self, order: Order) -> None:
+    def begin(self, order: Order | UpkeepOrder) -> None:
         self.pipe.send(order)
 
     def reached(self, seconds: float = 240) -> None:
@@ -163,9 +164,12 @@ def _live(pipe: Connection, environment: dict[str, str], scratch: Path | None = 
     else:
         spark = _own(scratch)
         pipe.send(("started", _jvm_pid(spark)))
-    order: Order = pipe.recv()
+    order: Order | UpkeepOrder = pipe.recv()
     try:
-        outcome = _run(spark, order, lambda: stop(pipe))
+        if isinstance(order, UpkeepOrder):
+            outcome: Any = order.carry_out(spark, lambda: stop(pipe))
+        else:
+            outcome = _run(spark, order, lambda: stop(pipe))
     except Exception as error:
         pipe.send(("failed", type(error).__name__, str(error)))
     else:

@@ -1,10 +1,12 @@
 """When work is due: tables of cases, without Spark."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from lakehouse.upkeep.due import LiveFile, Rules, UpkeepWork, tasks
+from lakehouse.delta.growth import LiveFile
+from lakehouse.upkeep.due import DuePart, Rules, UpkeepWork, tasks
 from lakehouse.upkeep.past_files import PastFile
 
 RULES = Rules()
@@ -13,8 +15,12 @@ NOW = 100 * DAY
 SMALL, LARGE = LiveFile(1_000, 10), LiveFile(100_000_000, 1_000_000)
 
 
-def due(live: list[LiveFile], rows: int | None = None, past: list[PastFile] | None = None) -> list[UpkeepWork]:
-    return [task.work for task in tasks(live, rows, past or [], NOW, RULES)]
+def small(day: int) -> LiveFile:
+    return replace(SMALL, partition=f"day = {day}")
+
+
+def due(live: list[LiveFile], past: list[PastFile] | None = None) -> list[UpkeepWork]:
+    return [task.work for task in tasks(live, past or [], NOW, RULES)]
 
 
 @pytest.mark.parametrize(
@@ -25,17 +31,19 @@ def due(live: list[LiveFile], rows: int | None = None, past: list[PastFile] | No
         ([SMALL] * 15, []),
         ([SMALL] * 16, [UpkeepWork.COMPACT]),
         ([SMALL] * 16 + [LARGE] * 17, []),
-        ([LiveFile(1_000, 10, f"day={day}") for day in range(100)], []),
-        ([LiveFile(1_000, 10, f"day={n // 2}") for n in range(100)], [UpkeepWork.COMPACT]),
+        ([small(day) for day in range(100)], []),
+        ([small(n // 3) for n in range(99)], []),
+        ([small(n // 4) for n in range(12)], []),
+        ([small(n // 4) for n in range(100)], [UpkeepWork.COMPACT]),
     ],
 )
 def test_many_small_files_of_one_partition_are_merged(live: list[LiveFile], work: list[UpkeepWork]) -> None:
     assert due(live) == work
 
 
-@pytest.mark.parametrize(("rows", "work"), [(None, []), (1_000_000, []), (900_001, []), (900_000, [UpkeepWork.PURGE])])
-def test_a_tenth_of_deleted_rows_is_rewritten(rows: int | None, work: list[UpkeepWork]) -> None:
-    assert due([LARGE], rows) == work
+@pytest.mark.parametrize(("deleted", "work"), [(None, []), (0, []), (99_999, []), (100_000, [UpkeepWork.PURGE])])
+def test_a_tenth_of_deleted_rows_is_rewritten(deleted: int | None, work: list[UpkeepWork]) -> None:
+    assert due([replace(LARGE, deleted=deleted)]) == work
 
 
 @pytest.mark.parametrize(
@@ -48,9 +56,19 @@ def test_a_tenth_of_deleted_rows_is_rewritten(rows: int | None, work: list[Upkee
     ],
 )
 def test_what_nobody_needs_goes_once_it_is_much_or_old(past: list[PastFile], work: list[UpkeepWork]) -> None:
-    assert due([LARGE], None, past) == work
+    assert due([LARGE], past) == work
 
 
 def test_a_task_says_why() -> None:
-    (task,) = tasks([SMALL] * 20, 200, [], NOW, Rules(freed_age=timedelta(days=1)))
+    (task,) = tasks([SMALL] * 20, [], NOW, Rules(freed_age=timedelta(days=1)))
     assert task.why == "20 of 20 files are small"
+
+
+def test_only_the_partitions_that_need_it_are_rewritten() -> None:
+    """What OPTIMIZE rewrites, REORG need not; files that OPTIMIZE leaves alone cost nothing."""
+    huge = LiveFile(2 << 30, 1_000_000, 200_000, "day = 2")
+    live = [small(1)] * 16 + [replace(LARGE, partition="day = 1", deleted=500_000)] + [small(2), huge, small(3)]
+    compact, purge = tasks(live, [], NOW, RULES)
+    assert (compact.work, compact.parts) == (UpkeepWork.COMPACT, (DuePart("day = 1", 100_016_000),))
+    assert compact.why == "16 of 20 files are small in 1 of 3 partitions"
+    assert (purge.work, purge.parts) == (UpkeepWork.PURGE, (DuePart("day = 2", 2 << 30),))

@@ -72,11 +72,12 @@ def statements(draw: st.DrawFn) -> Statement:
     )
 
 
-ON_FAILURE = st.sampled_from(["warn", "fail", "drop"])
+ON_FAILURE = st.sampled_from(["warn", "fail", "drop", "quarantine"])
 VIOLATIONS = {
     "warn": [],
     "fail": ["ON", "VIOLATION", "FAIL", "UPDATE"],
     "drop": ["ON", "VIOLATION", "DROP", "ROW"],
+    "quarantine": ["ON", "VIOLATION", "QUARANTINE", "ROW"],
 }
 POLICIES = {"auto": ["AUTO"], "incremental": ["INCREMENTAL"], "strict": ["INCREMENTAL", "STRICT"], "full": ["FULL"]}
 
@@ -238,6 +239,18 @@ def test_what_is_no_view_is_refused_with_its_place_and_the_way_out(
 def test_expectations_are_those_of_the_table():
     text = "CREATE MATERIALIZED VIEW v (a INT, CONSTRAINT p EXPECT (a > 0) ON VIOLATION DROP ROW, CONSTRAINT q EXPECT (a < 9)) AS SELECT 1"
     assert expectations_of(text, read_statement(text)) == (Expect("a > 0", "drop", "p"), Expect("a < 9", "warn", "q"))
+
+
+def test_a_row_and_a_key_can_be_put_into_the_quarantine():
+    text = (
+        "CREATE MATERIALIZED VIEW v (a INT PRIMARY KEY, CONSTRAINT p EXPECT (a > 0) ON VIOLATION QUARANTINE ROW, "
+        "CONSTRAINT one EXPECT (unique key) ON VIOLATION QUARANTINE ROW) AS SELECT 1"
+    )
+    expected = (Expect("a > 0", "quarantine", "p"), Expect.unique_key(name="one"))
+    assert expectations_of(text, read_statement(text)) == expected
+    unsaid = "CREATE MATERIALIZED VIEW v (a INT, CONSTRAINT one EXPECT (UNIQUE KEY)) AS SELECT 1"
+    with pytest.raises(ViewError, match="Write ON VIOLATION QUARANTINE ROW"):
+        expectations_of(unsaid, read_statement(unsaid))
 
 
 def test_what_is_no_condition_of_a_row_is_refused_where_it_stands():

@@ -15,6 +15,7 @@ from lakehouse.dagster.definitions.findings import Finding, Grade
 from lakehouse.dagster.definitions.past_checks import CHECK, LEFT_OUT, NEVER, MadeCheck, last_compared, last_made
 from lakehouse.dagster.definitions.recompute import Sample, may_be_archive, why_not_recomputed
 from lakehouse.dagster.expectation_checks import answer_of, refuse_taken_names, specs_of
+from lakehouse.dagster.quarantines import is_quarantine
 from lakehouse.dagster.run_tags import CHECKS
 from lakehouse.delta.expect import Expect
 from lakehouse.errors import DefinitionError, UnreadableLogError
@@ -180,7 +181,7 @@ def checked_tables(code_location: CodeLocation) -> dict[dg.AssetKey, CheckedTabl
     return {
         key: CheckedTable(table, code_location, _managers(table, code_location))
         for key, table in code_location.tables.items()
-        if table.is_spec or (table.is_written and table.stands_alone)
+        if (table.is_spec and not is_quarantine(table)) or (table.is_written and table.stands_alone)
     }
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import dagster as dg
 from pyspark.sql import DataFrame
 
+from lakehouse.cursor.beside import is_ahead
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import digest, partitions
 from lakehouse.cursor.find import cursor_of_each, find_cursor
@@ -17,15 +18,18 @@ from lakehouse.dagster.definitions.recompute import Part, Sample, parts, recompu
 from lakehouse.dagster.follow.followed import FollowedSource
 from lakehouse.dagster.follow.partitions import SourcePartitions, slice_read
 from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.expect import RUN_ID, SUFFIX
 from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.log import Head
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.text import fold
-from lakehouse.difference.expectations import without_broken
+from lakehouse.difference.expectations import split
+from lakehouse.difference.quarantine_plan import with_numbers
 from lakehouse.read.changes import Changes
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.fitting import fit
 from lakehouse.spark.progress import watching
-from lakehouse.spark.table_version import TableVersion
+from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import partition_types
 
 _DAY = 86_400_000
@@ -96,6 +100,11 @@ class _Comparison:
             return Finding.unavailable(
                 f"'{name}' was written beside a rival's commit: its next run looks at that again."
             )
+        if self._is_quarantine_ahead(cursor):
+            return Finding.unavailable(
+                f"The quarantine of '{name}' is ahead of it, because a run ended in between: its next run makes up for "
+                f"that."
+            )
         inputs = {
             input_name: _Input(
                 source, cursor.reads[source.ref.name], slice_read(self.asset, source.table, self.partition)
@@ -138,20 +147,52 @@ class _Comparison:
         rows, table = rows_to_compare(self.asset, read, TableVersion.of(spark, checked.ref, head).rows())
         if checked.table.declared.policy.within(checked.io_manager.policy).new_columns == "ignore":
             rows = rows.drop(*(column for column in rows.columns if column.lower() not in fold(table.columns)))
-        fitted = fit(checked.ref, rows, table.schema, may_add=False)
-        expected = without_broken(fitted, checked.table.declared.expectations)
+        expected = fit(checked.ref, rows, table.schema, may_add=False)
         with watching(spark, f"comparing {checked.name} with a full recompute"):
-            of, key = "", checked.table.declared.key_columns
+            of, key, holds = "", checked.table.declared.key_columns, None
             own = None if self.partition is None else checked.table.slice([self.partition])
             if own is not None:
                 where = own.predicate(partition_types(table.schema))
                 expected, table, of = expected.where(where), table.where(where), f" of partition {self.partition}"
             part = self._part(table, sample) if key else Part()
-            if part.is_all:
+            if not part.is_all:
+                holds, of = part.holds(key, table.schema), f"{of} (part {part} of the keys)"
+            expected, table = self._split(expected, table, own)
+            if checked.table.declared.quarantines:
+                of = f"{of or ' of the table'} and of its quarantine"
+            if holds is None:
                 return recompute(checked.name, expected, table, key, versions, of)
-            holds, of = part.holds(key, table.schema), f"{of} (part {part} of the keys)"
             finding = recompute(checked.name, expected.where(holds), table.where(holds), key, versions, of)
             return replace(finding, figures={PART: str(part), **finding.figures})
+
+    def _split(self, expected: DataFrame, table: DataFrame, own: Slice | None) -> tuple[DataFrame, DataFrame]:
+        """The rows that the table takes, those for its quarantine after them; and the rows of both tables."""
+        checked, declared = self.checked, self.checked.table.declared
+        judged = split(checked.name, expected, declared.key_columns, declared.expectations)
+        if judged.rejected is None:
+            return judged.taken, table
+        rejected, (ref, head) = with_numbers(judged.rejected, declared.key_columns), self._quarantine
+        stored = rejected.limit(0)
+        if head is not None:
+            stored = TableVersion.of(checked.session(), ref, head).rows().drop(RUN_ID)
+            stored = stored if own is None else stored.where(own.predicate(partition_types(stored.schema)))
+        return (
+            judged.taken.unionByName(rejected, allowMissingColumns=True),
+            table.unionByName(stored, allowMissingColumns=True),
+        )
+
+    @property
+    def _quarantine(self) -> tuple[TableRef, Head | None]:
+        ref = self.checked.ref.beside(SUFFIX)
+        return ref, ref.log(self.checked.session).head()
+
+    def _is_quarantine_ahead(self, cursor: Known) -> bool:
+        """Whether the quarantine of the table has rows of a run that has not written the table."""
+        if not self.checked.table.declared.quarantines:
+            return False
+        ref, head = self._quarantine
+        keys = () if self.partition is None else (self.partition,)
+        return head is not None and is_ahead(ref.log(self.checked.session), head, ref.name, cursor, keys)
 
     def _part(self, table: DataFrame, sample: Sample) -> Part:
         """The part of the keys whose turn it is, by which part was compared last."""

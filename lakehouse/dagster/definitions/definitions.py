@@ -23,13 +23,18 @@ from lakehouse.dagster.definitions.validation import validate_location
 from lakehouse.dagster.failures import as_dagster_failures, explaining_pyspark
 from lakehouse.dagster.follow.sensor import sensor_of
 from lakehouse.dagster.io_manager import code_location_of, writer_of
+from lakehouse.dagster.nights.keeping import Upkeep, upkeep_job
+from lakehouse.dagster.quarantines import with_quarantines
 from lakehouse.dagster.remake import remake, with_assets, with_each_once
 
 
 def incremental(
-    definitions: dg.Definitions, sensor: str | None = None, nightly_checks: str | Nightly | None = None
+    definitions: dg.Definitions,
+    sensor: str | None = None,
+    nightly_checks: str | Nightly | None = None,
+    upkeep: str | Upkeep | None = None,
 ) -> dg.Definitions:
-    """The same definitions, validated and complete: pools, metadata, checks, and a sensor and nightly checks if named.
+    """The same definitions, validated and complete: pools, metadata, checks; a sensor, nightly checks, upkeep if named.
 
     The writers of one table share a Dagster pool, and each asset shows which writers it can conflict with, where
     its table is, its columns and its code; an asset without kinds has `deltalake` and `spark`. Each table has the
@@ -37,29 +42,36 @@ def incremental(
     definitions bring takes the place of the added one. A run that materializes an asset leaves out the checks that
     read the whole table. Who names a cron schedule for nightly checks has agreed to them: the schedule runs from
     the start. A night makes the checks of this library, those that have waited longest first, and starts none after
-    two hours. The sensor is stopped until somebody starts it in Dagster. The component `Lakehouse` of the
-    definitions names both for who does not name them here.
+    two hours. The same holds for upkeep, which keeps the files of the tables in shape. A table that puts rows into a
+    quarantine has a second asset, `<asset key>_quarantine`, which the runs of the first materialize. The sensor is
+    stopped until somebody starts it in Dagster. The component `Lakehouse` of the definitions names them for who does
+    not name them here.
 
     Args:
         definitions: The code location: assets, specs of tables that it only reads, resources, and all else.
         sensor: The name of a `change_sensor` for these tables; None for no sensor.
         nightly_checks: When the nights begin, as a cron schedule; `Nightly(...)` for another limit or time zone. None:
             tables are compared with a recompute only if somebody runs the check.
+        upkeep: When tables are compacted and files removed that no reader needs, as a cron schedule; `Upkeep(...)` for
+            other limits or a time zone. None: only by the command `lakehouse upkeep`.
 
     Raises:
         DefinitionError: A definition that could never work; see `validate`.
     """
     given = with_each_once(definitions)
+    given = with_quarantines(given, code_location_of(given))
     code_location = code_location_of(given)
     brought = list(given.asset_checks or [])
     tables = checked_tables(code_location)
     added = checks_beside({key for check in brought for key in check.check_keys}, tables)
-    additions = Additions.of(given.metadata).with_named(sensor, nightly_checks)
+    additions = Additions.of(given.metadata).with_named(sensor, nightly_checks, upkeep)
     night = additions.night
     sensors = [] if additions.sensor is None else [sensor_of(code_location, additions.sensor)]
     more = [dg.Definitions(asset_checks=added, sensors=sensors)]
     if night is not None:
         more.append(nightly([*brought, *added], tables, night))
+    if additions.upkeep is not None:
+        more.append(upkeep_job(code_location, additions.upkeep))
     complete = validate_location(dg.Definitions.merge(given, *more), code_location)
 
     def finish(asset: Any) -> Any:

@@ -18,7 +18,7 @@ from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import version_of
-from lakehouse.difference.statements import Skip
+from lakehouse.difference.statements import Skip, Statement, WithQuarantine, of_table
 from lakehouse.errors import LakehouseError, NewColumnsError, ReadError
 from lakehouse.errors.views import ViewError
 from lakehouse.materialization import Materialization, begin
@@ -266,16 +266,22 @@ def _with_plan(
     returned = Overwrite(value) if isinstance(value, DataFrame) else cast("Write", value)
     try:
         with listening(step.hear):
-            statement = step.plan(returned)
+            plan = step.plan(returned)
     except NewColumnsError as error:  # the run begins again, and what it then reads is planned then
         return replace(write, planned=f"everything is compared once: {error.reason}")
-    planned = "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
+    planned = _description(of_table(plan))
+    if isinstance(plan, WithQuarantine):
+        planned = f"{planned}; in its quarantine, first: {_description(plan.first)}"
     broken = tuple(f"In the result {each.clause}." for each in step.evaluations if each.broken)
     write = replace(write, planned=planned, broken=broken)
     if isinstance(returned, View):
         return _with_plan_of_view(write, returned, step)
     doubts = tuple(f"The table may come to differ from a recompute: {sentence}" for sentence in doubts_of(returned))
     return replace(write, doubts=doubts)
+
+
+def _description(statement: Statement | Skip) -> str:
+    return "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
 
 
 def _with_plan_of_view(write: WriteForecast, view: View, step: Materialization) -> WriteForecast:

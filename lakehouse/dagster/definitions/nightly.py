@@ -1,6 +1,6 @@
 """The nights in which checks run that no run of their assets makes: a job, and the schedule that starts it.
 
-To name a cron schedule is the consent, so the schedule runs from the start. A night is one op that yields an evaluation
+A night is one op that yields an evaluation
 of each check that it made. A run for each check would be a process for each table, and a step for each check is shown
 as skipped if the limit stops it; Dagster orders steps by their graph, and not by how long they have waited.
 """
@@ -8,7 +8,7 @@ as skipped if the limit stops it; Dagster orders steps by their graph, and not b
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -27,10 +27,9 @@ from lakehouse.dagster.definitions.checks import (
 )
 from lakehouse.dagster.definitions.findings import Finding, lasting
 from lakehouse.dagster.definitions.past_checks import last_made
-from lakehouse.dagster.failures import SILENT, UNDER_WAY, silence
-from lakehouse.dagster.run_tags import NIGHT, NIGHTS_OF
+from lakehouse.dagster.nights.night_schedule import end_of_night, night_schedule, refuse_no_limit
+from lakehouse.dagster.run_tags import NIGHTS_OF
 from lakehouse.delta.commit_info import count_of
-from lakehouse.errors import DefinitionError
 from lakehouse.spark.diagnosis import first_line
 from lakehouse.spark.listeners import listening
 
@@ -56,8 +55,7 @@ class Nightly:
     timezone: str | None = None
 
     def __post_init__(self) -> None:
-        if self.limit <= timedelta():
-            raise DefinitionError("The limit of Nightly(...) is positive. Correct it.")
+        refuse_no_limit("Nightly", self.limit)
 
 
 @dataclass(frozen=True)
@@ -90,21 +88,8 @@ def nightly(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckedTable], n
     def job() -> None:
         make_checks()
 
-    @dg.schedule(
-        name=NIGHTLY,
-        cron_schedule=night.cron_schedule,
-        execution_timezone=night.timezone,
-        job=job,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Compares tables with full recomputes, and makes the other checks of tables, at night.",
-    )
-    def begin(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        last = _under_way(context.instance, of)
-        if last is not None:
-            return dg.SkipReason(f"Run {last.run_id[:8]} of an earlier night is still under way.")
-        return dg.RunRequest(tags={NIGHT: context.scheduled_execution_time.isoformat()})
-
-    return dg.Definitions(jobs=[job], schedules=[begin])
+    text = "Compares tables with full recomputes, and makes the other checks of tables, at night."
+    return dg.Definitions(jobs=[job], schedules=[night_schedule(job, night.cron_schedule, night.timezone, text)])
 
 
 def longest_waiting_first(checks: Sequence[_Check], instance: dg.DagsterInstance) -> list[_Check]:
@@ -134,7 +119,7 @@ def _made(
     Raises:
         Failure: Checks ended with an error. The others have been made all the same.
     """
-    until, errors = _began(context) + limit.total_seconds(), list[str]()
+    until, errors = end_of_night(context, limit), list[str]()
     dynamic_keys = dg.partition_loading_context(dynamic_partitions_store=context.instance)
     with listening(to_log(context.log)), dynamic_keys:
         for place, check in enumerate(checks):
@@ -156,17 +141,3 @@ def _made(
             )
     if errors:
         raise dg.Failure(f"These checks ended with an error: {', '.join(errors)}.", allow_retries=False)
-
-
-def _began(context: dg.OpExecutionContext) -> float:
-    """When the night began, in seconds since the epoch: as the schedule says, or now if the run repeats another."""
-    at = context.run.tags.get(NIGHT)
-    return time.time() if at is None or context.run.parent_run_id else datetime.fromisoformat(at).timestamp()
-
-
-def _under_way(instance: dg.DagsterInstance, of: Mapping[str, str]) -> dg.DagsterRun | None:
-    """A run of an earlier night that is not over; in another code location the job has the same name and other tags."""
-    for record in instance.get_run_records(dg.RunsFilter(job_name=NIGHTLY, tags=dict(of), statuses=UNDER_WAY)):
-        if silence(instance, record, time.time()) <= SILENT:
-            return record.dagster_run
-    return None

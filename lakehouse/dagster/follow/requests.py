@@ -1,7 +1,7 @@
 """What the sensor requested before, and for which state of the sources: a run is requested once for each state."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,7 @@ from lakehouse.cursor.unread import DAY, Backlog, Unbegun
 from lakehouse.cursor.walk import mark_of
 from lakehouse.dagster.follow.followed import reads_on, recent
 from lakehouse.dagster.run_tags import SENSOR
-from lakehouse.delta.commit_info import COMPACTING, Commit
+from lakehouse.delta.commit_info import UPKEEP, Commit
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import LakehouseError
 
@@ -94,9 +94,6 @@ def for_cursor(requests: Mapping[dg.AssetKey, Request]) -> dict[str, tuple[str, 
     return {key.to_user_string(): (each.state, each.run_key) for key, each in sorted(requests.items())}
 
 
-_UPKEEP = COMPACTING | {"VACUUM START", "VACUUM END"}
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
     """What is unread of one source.
@@ -134,15 +131,19 @@ def state_of(spans: Sequence[Span], declaration: str, own: str) -> str:
     return f"{','.join(span.state for span in spans)} as {declaration} by {own}"
 
 
-def standing(head: Head | None) -> str:
-    """Where a table stands, as a text."""
-    return "none" if head is None else f"{head.table_id}@{head.version}"
+def standing(log: Log, head: Head | None) -> str:
+    """Where a table stands, as a text: its id, and its newest commit that is not of upkeep."""
+    return _standing(log, head, lambda _: True)
 
 
 def standing_for_all(log: Log, head: Head | None, asset: str) -> str:
     """Where a table stands for each of its partitions: neither what runs write to the others counts, nor upkeep."""
+    return _standing(log, head, lambda commit: not _is_of_a_run(commit, asset))
+
+
+def _standing(log: Log, head: Head | None, counts: Callable[[Commit], bool]) -> str:
     commits = () if head is None else recent(log, head)
-    newest = next((c for c in commits if c.operation not in _UPKEEP and not _is_of_a_run(c, asset)), None)
+    newest = next((commit for commit in commits if commit.operation not in UPKEEP and counts(commit)), None)
     return "none" if head is None or newest is None else f"{head.table_id}@{newest.version}"
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import dagster as dg
 
-from lakehouse.cursor.unread import WEEK, Backlog, Unread
+from lakehouse.cursor.unread import Backlog, Unread, commits_last
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, error_in_short, reads_on
 from lakehouse.dagster.follow.requests import Span, digest_of, standing, standing_for_all, state_of
@@ -172,9 +172,11 @@ def _look_at(table: Followed, logs: _Logs) -> Look:
         due = _due(all_of, _waits)
         if not due and not table.is_partitioned:
             due = _due(all_of, _expires)
-        if not due and all_of.own_mark_since is not None and _now() - all_of.own_mark_since > WEEK:
+        log, head = logs(table.ref)
+        at = all_of.own_mark_since
+        if not due and at is not None and head is not None and _now() - at > commits_last(head):
             due = _due(all_of, lambda _: True)
-        return _behind(table, due, *logs(table.ref), all_of.note) if due else UpToDate()
+        return _behind(table, due, log, head, all_of.note) if due else UpToDate()
     except LakehouseError as error:
         return LeftOut(str(error))
     except Exception as error:  # one table may be odd, and all the others wait for this look
@@ -199,7 +201,7 @@ def _behind(
     table: Followed, due: Mapping[str | None, Sequence[Span]], log: Log, head: Head | None, note: str
 ) -> Behind:
     times = [commit.timestamp for spans in due.values() for span in spans for commit in span.commits]
-    own = standing_for_all(log, head, table.ref.name) if table.is_partitioned else standing(head)
+    own = standing_for_all(log, head, table.ref.name) if table.is_partitioned else standing(log, head)
     declaration = table.declaration
     states = {partition: state_of(spans, declaration, own) for partition, spans in due.items()}
     partitions = {partition: state for partition, state in states.items() if partition is not None}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from lakehouse.delta.expect import Expect, OnFailure
+from lakehouse.delta.expect import Expect, OnFailure, is_unique_key
 from lakehouse.delta.policy import Refresh
 from lakehouse.errors.base import clause
 from lakehouse.views.files.other_statements import refuse_other_statement
@@ -124,6 +124,8 @@ def _expectation(text: str, expectation: Expectation, file: str | None) -> Expec
             return Expect(expectation.condition, expectation.on_failure, expectation.name)
         except ValueError as error:
             what, remedy = clause(str(error)), "Give the constraint another name: an asset check will have it."
+            if is_unique_key(expectation.condition):
+                remedy = "Write ON VIOLATION QUARANTINE ROW, or ON VIOLATION FAIL UPDATE."
     raise view_error("VIEW_EXPECT", what, remedy, text, expectation.offset, Origin(file))
 
 
@@ -198,11 +200,12 @@ def _on_violation(reader: TokenReader) -> OnFailure:
     if not reader.accept("ON"):
         return "warn"
     reader.expect("VIOLATION")
-    if reader.expect("FAIL", "DROP").is_word("FAIL"):
+    word = reader.expect("FAIL", "DROP", "QUARANTINE")
+    if word.is_word("FAIL"):
         reader.expect("UPDATE")
         return "fail"
     reader.expect("ROW")
-    return "drop"
+    return "drop" if word.is_word("DROP") else "quarantine"
 
 
 def _with_column(reader: TokenReader, statement: Statement) -> Statement:

@@ -6,7 +6,7 @@ from functools import cache
 from sqlglot import exp
 from sqlglot.expressions.core import Expr
 
-from lakehouse.delta.expect import Expect
+from lakehouse.delta.expect import Expect, is_unique_key
 from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import ViewError
 from lakehouse.views.functions import AGGREGATES, WINDOW_FUNCTIONS
@@ -33,6 +33,8 @@ def refuse_conditions(asset: str, expectations: Sequence[Expect]) -> None:
 @cache
 def why_no_condition(condition: str) -> str | None:
     """Why a text is no condition on the columns of one row, as a clause; None if the text alone shows no reason."""
+    if is_unique_key(condition):
+        return None
     try:
         parsed = parse(f"{_BEGIN}{condition}{_END}")
         reasons = (why for node in parsed.tree.walk() if (why := _why_not_of_the_row(node)) is not None)

@@ -191,6 +191,19 @@ def test_a_partition_that_failed_is_asked_for_again_once_somebody_else_has_seen_
     assert days.partitions() == [DAY_3, DAY_2]
 
 
+def test_upkeep_of_a_table_whose_run_failed_asks_for_no_other_run(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    watched = Watched(tmp_path, instance, (orders, copies))
+    for row in (1, 2):
+        append(tmp_path, "orders", row)
+        run(tmp_path, "copies", "orders")
+    append(tmp_path, "orders", 3)
+    assert watched.tables() == {"copies"}
+    DeltaTable(str(tmp_path / "copies")).optimize.compact()
+    assert watched.tables() == set()
+    DeltaTable(str(tmp_path / "copies")).alter.set_table_properties({"delta.appendOnly": "false"})
+    assert watched.tables() == {"copies"}, "somebody has seen to the table"
+
+
 def test_a_gap_is_asked_for_again_once_the_asset_declares_something_else(days: Watched) -> None:
     days.assets = (by_day, landed)
     days.run_day(DAY_1)

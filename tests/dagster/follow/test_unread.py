@@ -242,11 +242,11 @@ def committed(table: Path, days_ago: int) -> None:
 
 
 def test_a_run_is_due_while_log_cleanup_could_take_the_own_mark_behind_the_commits_of_others(tmp_path: Path) -> None:
-    """Upkeep commits every week, and the sources are still: after a month the log would have no position."""
+    """Others commit, and the sources are still: after a month the log would have no position."""
     append(tmp_path, "orders", 1)
     run(tmp_path, "copies", "orders")
     watch, instance = watched(tmp_path, orders, copies), dg.DagsterInstance.ephemeral()
-    committed(tmp_path / "copies", days_ago=8)
+    committed(tmp_path / "copies", days_ago=16)
     assert watch.look(instance).tables[COPIES] == UpToDate(), "cleanup keeps the newest commit"
     DeltaTable(str(tmp_path / "copies")).alter.set_table_properties({"delta.appendOnly": "false"})
     due = watch.look(instance).tables[COPIES]
@@ -254,6 +254,18 @@ def test_a_run_is_due_while_log_cleanup_could_take_the_own_mark_behind_the_commi
     run(tmp_path, "copies", "orders", rows=False)
     DeltaTable(str(tmp_path / "copies")).alter.set_table_properties({"delta.appendOnly": "true"})
     assert watch.look(instance).tables[COPIES] == UpToDate(), "its mark is new"
+
+
+def test_what_upkeep_does_to_a_source_is_read_once_log_cleanup_could_reach_it_and_not_before(tmp_path: Path) -> None:
+    """A run for each OPTIMIZE of each source, the day after it, would wake every table once a night."""
+    append(tmp_path, "orders", 1)
+    append(tmp_path, "orders", 2)
+    run(tmp_path, "copies", "orders")
+    watch, instance = watched(tmp_path, orders, copies), dg.DagsterInstance.ephemeral()
+    DeltaTable(str(tmp_path / "orders")).optimize.compact()
+    for days_ago, look in ((0, UpToDate), (14, UpToDate), (16, Behind)):
+        committed(tmp_path / "orders", days_ago)
+        assert isinstance(watch.look(instance).tables[COPIES], look), f"{days_ago} days later"
 
 
 def test_the_columns_of_a_partitioned_table_are_compared_with_its_newest_own_commit(days: Path) -> None:

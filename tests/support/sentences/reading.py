@@ -35,10 +35,32 @@ CASES = [
     ),
     Case(
         errors.DefinitionError.nothing_left_out,
-        {"asset": "flights", "write": "Aggregate", "expectation": "v_gt_0", "why": "sums would be wrong"},
+        {
+            "asset": "flights",
+            "write": "Aggregate",
+            "expectation": "v_gt_0",
+            "on_failure": "drop",
+            "why": "sums would be wrong",
+        },
         "Asset 'flights' returns an Aggregate, and its expectation v_gt_0 has on_failure='drop', but sums would be wrong.",
         "",
         "Write on_failure='warn' or 'fail', or leave the rows out in an asset upstream of this one.",
+    ),
+    Case(
+        errors.DefinitionError.no_quarantine,
+        {"asset": "flights", "expectation": "v_gt_0", "on_failure": "quarantine", "writes_by_key": True},
+        "The expectation v_gt_0 of asset 'flights' has on_failure='quarantine', but its table declares no key, by which "
+        "rows are found.",
+        "",
+        "Declare Table(key=...), or take another expectation.",
+    ),
+    Case(
+        errors.DefinitionError.no_quarantine,
+        {"asset": "flights", "expectation": "v_gt_0", "on_failure": "quarantine", "writes_by_key": False},
+        "The expectation v_gt_0 of asset 'flights' has on_failure='quarantine', but an Append keeps each row as it was "
+        "added.",
+        "",
+        "Return a Merge, or take another expectation.",
     ),
     Case(
         errors.ReadError.partition_range,

@@ -114,6 +114,14 @@ CASES = [
         "give the asset another name or root.",
     ),
     Case(
+        errors.TableError.foreign_quarantine,
+        {"asset": "flights", "where": "/lake/flights_quarantine", "version": 4},
+        "The quarantine of 'flights' would be /lake/flights_quarantine, but that table holds rows that another program "
+        "committed (version 4).",
+        WRITTEN,
+        "Move that table, or give the asset another name or root.",
+    ),
+    Case(
         errors.TableError.unregistered_table,
         {"asset": "flights", "name": "`shop`.`flights`", "where": "file:/lake/flights", "version": 4},
         "'flights' would create `shop`.`flights`, which the session's catalog does not know, but its directory "

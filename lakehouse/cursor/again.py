@@ -1,0 +1,63 @@
+"""A mark that is committed again, so that log cleanup does not take the position: without a run."""
+
+from dataclasses import replace
+
+from lakehouse.cursor.cursor import Known
+from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.mark import Mark
+from lakehouse.cursor.walk import readable_mark
+from lakehouse.delta.log import Head, Log
+
+
+def standing_since(log: Log, head: Head, asset: str) -> tuple[Known, int] | None:
+    """The position of a table as its newest own commit states it, and when that commit was made.
+
+    None if there is none, or if the next run has to look at what came after that commit: somebody else changed rows,
+    or the commit does not hold. None also of a table of partitions, which has a position for each; and of a table whose
+    marks hold no position that a run could lose.
+
+    Args:
+        log: The log of the table.
+        head: Where it stands.
+        asset: The asset key, its parts joined by "/".
+
+    Returns:
+        The position, and milliseconds since the epoch.
+    """
+    for commit in log.commits(head.version):
+        mark = readable_mark(commit, asset)
+        if mark is not None:
+            if mark.partitions or not (mark.extract or any(not at.is_snapshot for at in mark.reads.values())):
+                return None
+            cursor = find_cursor(log, head, asset)
+            stands = isinstance(cursor, Known) and cursor.version == commit.version and not cursor.stale_base
+            return (cursor, commit.timestamp) if isinstance(cursor, Known) and stands else None
+        if not commit.is_quiet:
+            return None
+    return None
+
+
+def again(cursor: Known, run: str, attempt: str, base: int) -> Mark:
+    """The mark of a position that is committed again, in the sequence of the writer's own commits.
+
+    Delta refuses one of the two if a run of the asset commits at the same time, because both have the next epoch.
+
+    Args:
+        cursor: The position.
+        run: Who commits it.
+        attempt: The try at committing it.
+        base: The version of the table at which it stood.
+    """
+    return replace(
+        cursor.mark,
+        generation=cursor.generation,
+        epoch=cursor.epoch + 1,
+        run=run,
+        attempt=attempt,
+        base=base,
+        reads=cursor.reads,
+        compared=False,
+        everything=False,
+        decided=None,
+        rows=None,
+    )

@@ -1,0 +1,41 @@
+"""Whether a quarantine is the one that goes with the position of its table, by the marks of both (ADR 49)."""
+
+from lakehouse.cursor.cursor import Known
+from lakehouse.cursor.walk import hides, readable_mark
+from lakehouse.delta.log import NO_TABLE, Head, Log
+
+
+def why_quarantine_differs(
+    log: Log, head: Head | None, quarantine: str, cursor: Known, partitions: tuple[str, ...]
+) -> str | None:
+    """Why a quarantine is not known to go with the position of its table, as half a sentence; None if it goes with it.
+
+    A commit of a run that ended before it wrote the table does: it was planned on the table as that is now, so the next
+    run touches the same keys.
+
+    Args:
+        log: The log of the quarantine.
+        head: Where the quarantine stands; None if there is none.
+        quarantine: Its name.
+        cursor: How far the table has read.
+        partitions: The partitions of the run.
+    """
+    beside = NO_TABLE if cursor.mark.beside is None else cursor.mark.beside
+    if head is None:
+        return None if cursor.mark.beside is None else f"its quarantine '{quarantine}' is gone"
+    if head.version < beside:
+        return f"its quarantine '{quarantine}' is at version {head.version}, and was at {beside}"
+    for commit in log.commits(head.version, beside + 1):
+        if hides(commit):
+            return f"version {commit.version} ({commit.operation}) changed its quarantine '{quarantine}'"
+        mark = readable_mark(commit, quarantine)
+        if mark is not None and mark.meets(partitions) and (mark.beside is None or mark.beside < cursor.version):
+            return f"a run that came too late wrote version {commit.version} of its quarantine '{quarantine}'"
+    return None
+
+
+def is_ahead(log: Log, head: Head, quarantine: str, cursor: Known, partitions: tuple[str, ...]) -> bool:
+    """Whether a run that has not written the table has written the quarantine; the arguments are those above."""
+    beside = NO_TABLE if cursor.mark.beside is None else cursor.mark.beside
+    marks = (readable_mark(commit, quarantine) for commit in log.commits(head.version, beside + 1))
+    return any(mark is not None and mark.meets(partitions) for mark in marks)

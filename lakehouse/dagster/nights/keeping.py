@@ -1,0 +1,279 @@
+"""The upkeep of tables of a code location: what is due by their logs, and doing it; for the command and for the nights.
+
+A night is one op that has no pool. A run waits in the queue for all pools of its ops, if the pools' granularity is
+`run`, and then holds all of them: upkeep would wait until nobody writes, and then everybody would wait for upkeep.
+Instead upkeep gives way to whoever writes a table; a run that begins later, and loses its commit to an OPTIMIZE, tries
+again (docs/conflicts.md).
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import dagster as dg
+
+from lakehouse.cursor.definition import digest
+from lakehouse.dagster.code_location import AssetTable, CodeLocation
+from lakehouse.dagster.failures import driver_tag, runs_writing
+from lakehouse.dagster.io_manager import DeltaIOManager
+from lakehouse.dagster.nights.night_schedule import end_of_night, night_schedule, refuse_no_limit
+from lakehouse.dagster.run_tags import KEEPING, UPKEEP_OF
+from lakehouse.delta.commit_info import count_of
+from lakehouse.delta.file_log import FileLog
+from lakehouse.errors import DefinitionError
+from lakehouse.spark.diagnosis import first_line
+from lakehouse.upkeep.carry_out import Worker
+from lakehouse.upkeep.due import Rules, TableUpkeep, UpkeepWork, upkeep_of
+from lakehouse.upkeep.readers import readers_of
+from lakehouse.upkeep.steps import Steps, UpkeepStep, steps_of, what_is_left
+
+UPKEEP_JOB = "upkeep"
+"""The name of the job and of the schedule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """When tables are compacted and past files removed that no reader needs, and how much of that a night does.
+
+    Args:
+        cron_schedule: When a night begins, as Dagster's schedules say it: "0 4 * * 0".
+        limit: How long after that a statement is still started. A statement that has started is carried out.
+        timezone: The time zone of the cron schedule; None for UTC.
+        max_bytes: How many bytes of files a night rewrites; None for no limit. A partition, or a table without
+            partitions, that is larger is rewritten if it is the first of a night.
+
+    Raises:
+        DefinitionError: A limit is not positive.
+    """
+
+    cron_schedule: str
+    limit: timedelta = timedelta(hours=2)
+    timezone: str | None = None
+    max_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        refuse_no_limit("Upkeep", self.limit)
+        if self.max_bytes is not None and self.max_bytes <= 0:
+            raise DefinitionError("max_bytes of Upkeep(...) is positive, or None for no limit. Correct it.")
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepResult:
+    """What became of the upkeep of a table.
+
+    Args:
+        upkeep: What it needed.
+        steps: The steps that were carried out.
+        rest: The steps that are due in the next run.
+        files_after: How many files it has afterwards; None if nothing was done.
+    """
+
+    upkeep: TableUpkeep
+    steps: tuple[UpkeepStep, ...] = ()
+    rest: tuple[UpkeepStep, ...] = ()
+    files_after: int | None = None
+
+    @property
+    def freed_bytes(self) -> int:
+        """How many bytes of past files were removed."""
+        works = {step.work for step in self.steps}
+        return sum(file.bytes for file in self.upkeep.unneeded) if UpkeepWork.FREE in works else 0
+
+    @property
+    def rewritten_bytes(self) -> int:
+        """How many bytes of files were rewritten."""
+        return sum(step.bytes for step in self.steps)
+
+    @property
+    def sentence(self) -> str:
+        """What was due and why, and what was gained."""
+        table = self.upkeep.table
+        if not self.upkeep.tasks:
+            return f"{table}: nothing is due."
+        works = "; ".join(f"{task.work.value}: {task.why}" for task in self.upkeep.tasks)
+        rest = f" Left for the next run: {what_is_left(self.rest)}." if self.rest else ""
+        if self.files_after is None:
+            return f"{table}: due: {works}.{rest}"
+        gain = f" {self.freed_bytes / 1e6:,.1f} MB were freed." if self.freed_bytes else ""
+        count = f"It has {count_of(self.files_after, 'file')} now, and had {len(self.upkeep.live):,}."
+        return f"{table}: {works}. {count}{gain}{rest}"
+
+
+def look(table: AssetTable, logs: Mapping[str, FileLog], unreadable: Mapping[str, str]) -> TableUpkeep | None:
+    """What a table needs, by logs alone; None if there is no table yet, or if only Spark can list its files.
+
+    Args:
+        table: The table.
+        logs: Its log and those of the tables that read it, by name.
+        unreadable: The tables that read it and whose logs only Spark can read, each with why.
+
+    Raises:
+        UnreadableLogError: Its log cannot be read.
+    """
+    log, ref = logs.get(table.name), table.ref
+    if log is None or ref is None or ref.why_only_spark() is not None:  # a catalog name may mean another place now
+        return None
+    readers = readers_of(table.name, logs, int(time.time() * 1000), {}, unreadable)
+    return None if readers is None else upkeep_of(log, readers, Rules())
+
+
+def keep(
+    manager: DeltaIOManager,
+    table: AssetTable,
+    upkeep: TableUpkeep,
+    run: str,
+    steps: Steps | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> UpkeepResult:
+    """Does what is due of a table. Spark starts only if something is.
+
+    Args:
+        manager: The manager of the table.
+        table: The table.
+        upkeep: What it needs.
+        run: The id of the run.
+        steps: The steps of this run; None for all.
+        is_over: Whether no further statement is to be started.
+    """
+    steps = steps_of(upkeep.tasks) if steps is None else steps
+    if not steps.now or is_over():
+        return UpkeepResult(upkeep, rest=(*steps.now, *steps.rest))
+    ref = table.ref
+    assert ref is not None, f"{table.name} has a manager"
+    assert ref.files is not None, f"the log of {table.name} was read from its files"
+    late = Worker(manager.writing_session(), ref, run, is_over).carry_out(upkeep, steps.now)
+    log = FileLog(ref.files, ref.name)
+    head = log.head()
+    files = None if head is None else log.live_files(head.version)
+    done = steps.now[: len(steps.now) - len(late)]
+    return UpkeepResult(upkeep, done, (*late, *steps.rest), None if files is None else len(files))
+
+
+def tables_to_keep(code_location: CodeLocation) -> list[AssetTable]:
+    """The tables that assets of a code location write."""
+    return [table for table in code_location.tables.values() if table.is_written and table.root is not None]
+
+
+def upkeep_job(code_location: CodeLocation, upkeep: Upkeep) -> dg.Definitions:
+    """The job that does what is due of the tables of a code location, and the schedule that starts the job."""
+    tables = tables_to_keep(code_location)
+    of = {UPKEEP_OF: digest(sorted(table.name for table in tables))}
+
+    @dg.op(
+        out=dg.Out(dg.Nothing),
+        required_resource_keys={table.manager for table in tables},
+        description="Compacts tables and removes files that no reader needs, where that is due; until the limit.",
+    )
+    def keep_tables(context: dg.OpExecutionContext) -> None:
+        _Night(context, code_location, upkeep, end_of_night(context, upkeep.limit)).keep(tables)
+
+    text = "Compacts tables and removes files that no reader needs, where that is due."
+
+    @dg.job(name=UPKEEP_JOB, tags=of, description=text)
+    def job() -> None:
+        keep_tables()
+
+    return dg.Definitions(jobs=[job], schedules=[night_schedule(job, upkeep.cron_schedule, upkeep.timezone, text)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Night:
+    """One run of the upkeep of a code location."""
+
+    context: dg.OpExecutionContext
+    code_location: CodeLocation
+    upkeep: Upkeep
+    end: float
+
+    def keep(self, tables: Sequence[AssetTable]) -> None:
+        """Does what is due of some tables.
+
+        Raises:
+            Failure: The upkeep of tables ended with an error. The others were looked after all the same.
+        """
+        results, errors, busy, log = list[UpkeepResult](), list[str](), set[str](), self.context.log
+        due = self._due(tables, errors)
+        for place, table in enumerate([*due, *due]):
+            if place >= len(due) and table.name not in busy:  # those that a run was writing have a second turn
+                continue
+            try:
+                result = self._keep(table, sum(each.rewritten_bytes for each in results))
+            except Exception as error:  # other tables are looked after all the same
+                log.exception(f"The upkeep of {table.name} ended with an error.")
+                errors.append(f"{table.name} ({first_line(error)})")
+                continue
+            results.append(result)
+            writer = self._writer(table) if result.rest else None
+            busy |= set() if writer is None else {table.name}
+            log.info(" ".join([result.sentence, *self._why_not_all(result, writer)]))
+        log.info(f"{count_of(len(tables), 'table')}, of which {len(due)} needed upkeep.")
+        self.context.add_output_metadata(_metadata(len(tables), results))
+        if errors:
+            raise dg.Failure(f"The upkeep of these tables ended with an error: {'; '.join(errors)}.")
+
+    def _due(self, tables: Sequence[AssetTable], errors: list[str]) -> list[AssetTable]:
+        """The tables that need something, the longest waiting first: so a limit leaves out no table for ever."""
+        due = list[tuple[int, AssetTable]]()
+        for table in tables:
+            try:
+                needed = self._look(table)
+            except Exception as error:  # one log may be odd
+                errors.append(f"{table.name} ({first_line(error)})")
+                continue
+            if needed is None:
+                self.context.log.info(f"{table.name}: there is no table yet, or only Spark can list its files.")
+            elif needed.tasks:
+                due.append((needed.last, table))
+        return [table for _, table in sorted(due, key=lambda each: each[0])]
+
+    def _keep(self, table: AssetTable, rewritten: int) -> UpkeepResult:
+        """Does what is due of a table now, as far as no run writes it and the limits allow."""
+        instance, run = self.context.instance, self.context.run_id
+        manager: DeltaIOManager = getattr(self.context.resources, table.manager)
+        needed = self._look(table)
+        assert needed is not None, f"{table.name} was there"
+        # First this run says what it does, and then it looks at the others: as a run that writes the table does.
+        instance.add_run_tags(run, {KEEPING: table.name} | driver_tag(table.ref, manager.driver))
+        steps = steps_of(needed.tasks, self.upkeep.max_bytes, rewritten)
+        return keep(manager, table, needed, run, steps, lambda: self._is_late or self._writer(table) is not None)
+
+    def _look(self, table: AssetTable) -> TableUpkeep | None:
+        return look(table, self.code_location.logs, self.code_location.only_spark_knows(table.name))
+
+    @property
+    def _is_late(self) -> bool:
+        return time.time() >= self.end
+
+    def _writer(self, table: AssetTable) -> dg.DagsterRun | None:
+        """A run that is writing a table now; None if no run is."""
+        assert table.asset is not None, f"an asset writes {table.name}"
+        writers = runs_writing(self.context.instance, self.context.run_id, table.name, table.asset.op.name)
+        return next(writers, None)
+
+    def _why_not_all(self, result: UpkeepResult, writer: dg.DagsterRun | None) -> Iterator[str]:
+        if result.rest and self._is_late:
+            yield "The limit of the night is reached."
+        elif result.rest:
+            yield "max_bytes is reached." if writer is None else f"Run {writer.run_id[:8]} is writing it."
+
+
+def _metadata(count: int, results: Sequence[UpkeepResult]) -> dict[str, Any]:
+    """What a night did, for Dagster's page of the run."""
+    records = [
+        dg.TableRecord(
+            {
+                "table": each.upkeep.table,
+                "done": ", ".join(dict.fromkeys(step.work.value for step in each.steps)) or "-",
+                "files_before": len(each.upkeep.live),
+                "files_after": len(each.upkeep.live) if each.files_after is None else each.files_after,
+                "rewritten_mb": round(each.rewritten_bytes / 1e6, 1),
+                "freed_mb": round(each.freed_bytes / 1e6, 1),
+                "left": what_is_left(each.rest) or "-",
+            }
+        )
+        for each in results
+    ]
+    table = {"upkeep": dg.MetadataValue.table(records)} if records else {}
+    return {"tables": count, "tables_with_upkeep": len({each.upkeep.table for each in results}), **table}

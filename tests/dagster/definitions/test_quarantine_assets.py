@@ -1,0 +1,119 @@
+"""The quarantine of a table is an asset beside it, which the runs of the table materialize."""
+
+import dagster as dg
+import pytest
+
+from lakehouse import Changes, Expect, Merge, Table, View, checks, explain, incremental
+from lakehouse.dagster.definitions.checks import checked_tables
+from lakehouse.dagster.io_manager import code_location_of
+from lakehouse.errors import DefinitionError
+from tests.support.dagster_house import House, metadata
+from tests.support.tables import DAY_1, carried, orders
+
+pytestmark = pytest.mark.served
+TABLE = Table(key="id", expect=Expect("v >= 15", "quarantine"))
+KEY = dg.AssetKey("copies_quarantine")
+copies = dg.asset(name="copies", metadata=TABLE, group_name="shop", owners=["team:sales"])(carried)
+
+
+@dg.asset(metadata=Table(key="id"), deps=["copies"])
+def alerts(copies_quarantine: Changes) -> Merge:
+    touched = copies_quarantine.touched("id")
+    return Merge(touched.rows.select("id", "v"), touched)
+
+
+def complete(house: House, *more: object) -> dg.Definitions:
+    return incremental(dg.Definitions(assets=[orders, copies, *more], resources={"io_manager": house.io_manager}))  # type: ignore[list-item]
+
+
+def test_incremental_adds_the_quarantine_as_an_asset_that_depends_on_its_table(house: House) -> None:
+    graph = complete(house, alerts).resolve_asset_graph()
+    quarantine = graph.get(KEY)
+    assert quarantine.parent_keys == {dg.AssetKey("copies")} and quarantine.child_keys == {dg.AssetKey("alerts")}
+    assert quarantine.is_external and quarantine.group_name == "shop" and quarantine.kinds == {"deltalake"}
+    assert quarantine.owners == ["team:sales"]
+    assert quarantine.metadata["lakehouse/key"] == ["id", "__n"]
+    assert quarantine.metadata["dagster/uri"] == str(house.root / "copies_quarantine")
+    assert quarantine.description == (
+        "Rows of copies that break an expectation, until they are corrected upstream: v_ge_15 (v >= 15)."
+    )
+
+
+def test_a_table_without_a_quarantine_gets_none(house: House) -> None:
+    defs = incremental(dg.Definitions(assets=[orders], resources={"io_manager": house.io_manager}))
+    assert defs.resolve_asset_graph().get_all_asset_keys() == {dg.AssetKey("orders")}
+
+
+def test_no_check_is_made_of_a_quarantine_because_that_of_its_table_compares_both(house: House) -> None:
+    assert KEY not in checked_tables(code_location_of(complete(house, alerts)))
+
+
+def test_an_asset_with_the_key_of_a_quarantine_is_refused(house: House) -> None:
+    with pytest.raises(DefinitionError, match="The quarantine of 'copies' has the asset key 'copies_quarantine'"):
+        complete(house, dg.AssetSpec("copies_quarantine"))
+
+
+def test_a_view_whose_key_is_not_declared_has_no_quarantine(house: House) -> None:
+    @dg.asset(metadata=Table(expect=Expect("n > 1", "quarantine")))
+    def counted(orders: Changes) -> View:
+        return View("SELECT day, count(*) AS n FROM orders GROUP BY day")
+
+    with pytest.raises(DefinitionError, match="its table declares no key"):
+        complete(house, counted)
+
+
+def test_a_run_materializes_the_quarantine_and_others_read_it(house: House) -> None:
+    house.assets = list(complete(house, alerts).assets or ())
+    result = house.run("copies", "alerts")
+    events = {str(event.asset_key): event for event in result.get_asset_materialization_events()}
+    quarantine = events[str(KEY)].materialization
+    assert quarantine.tags is not None and quarantine.tags["dagster/data_version"] == "0"
+    assert quarantine.metadata["dagster/row_count"].value == 1
+    assert metadata(result, "copies")["quarantine"] == 1
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert {name: evaluation.metadata[name].value for name in ("broken", "quarantined")} == {
+        "broken": 1,
+        "quarantined": 1,
+    }
+    assert evaluation.severity is dg.AssetCheckSeverity.WARN and not evaluation.passed
+    assert house.lake.rows("alerts") == [(1, 10)]
+    house.lake.sql("UPDATE {orders} SET v = 16 WHERE id = 1")
+    result = house.run("copies", "alerts")
+    assert (house.lake.rows("alerts"), metadata(result, "copies")["quarantine"]) == ([], 0)
+
+
+@pytest.mark.slow
+def test_the_comparison_with_a_recompute_knows_the_quarantine(house: House) -> None:
+    house.assets = [orders, copies]
+    house.run("copies")
+    (check,) = checks([copies, orders])
+
+    def compared() -> dg.AssetCheckEvaluation:
+        result = dg.materialize(
+            [orders, copies, check],
+            selection=dg.AssetSelection.checks(check),
+            resources={"io_manager": house.io_manager},
+            instance=house.instance,
+        )
+        (evaluation,) = result.get_asset_check_evaluations()
+        return evaluation
+
+    assert compared().passed
+    assert "of the table and of its quarantine against a full recompute" in str(compared().description)
+    house.lake.sql("UPDATE {copies_quarantine} SET v = 11")
+    assert not compared().passed
+    house.lake.sql("UPDATE {copies_quarantine} SET v = 10")
+    house.lake.insert("copies", [(1, DAY_1, 10)])
+    assert not compared().passed
+
+
+@pytest.mark.slow
+def test_a_forecast_says_what_becomes_of_the_quarantine(house: House) -> None:
+    defs = complete(house)
+    write = explain(defs, "copies", call=True).write
+    assert write is not None and write.planned == "create; in its quarantine, first: create"
+    house.assets = [orders, copies]
+    house.run("copies")
+    house.lake.sql("UPDATE {orders} SET v = 16 WHERE id = 1")
+    write = explain(defs, "copies", call=True).write
+    assert write is not None and "; in its quarantine, first: replace of the 1 row that differs" in str(write.planned)

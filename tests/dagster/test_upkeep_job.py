@@ -1,0 +1,176 @@
+"""The nights of upkeep: the schedule as Dagster evaluates it, and the job, executed; real logs, without Spark.
+
+The resource of Spark here has no session: what asks for one fails.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.utils import make_new_run_id
+
+from lakehouse import Append, Changes, DeltaIOManager, Table, Upkeep, incremental
+from lakehouse.dagster.failures import refuse_second_driver
+from lakehouse.dagster.nights.keeping import UPKEEP_JOB
+from lakehouse.dagster.run_tags import DRIVER, KEEPING, NIGHT
+from lakehouse.errors import DefinitionError
+from lakehouse.spark.table_version import TableRef
+from tests.support.marked_tables import append, run
+from tests.support.raises import raises_code
+
+CRON = "0 4 * * 0"
+FOUR = datetime(2026, 11, 29, 4, tzinfo=UTC)
+orders = dg.AssetSpec("orders", metadata=Table())
+
+
+@dg.asset(metadata=Table())
+def copies(orders: Changes) -> Append: ...
+
+
+@dg.asset(metadata=Table())
+def others(orders: Changes) -> Append: ...
+
+
+def location(root: Path, upkeep: str | Upkeep | None = CRON) -> dg.Definitions:
+    manager = DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root=str(root))
+    defs = dg.Definitions(assets=[orders, copies, others], resources={"io_manager": manager})
+    return incremental(defs, upkeep=upkeep)
+
+
+def commits(root: Path, table: str, count: int) -> None:
+    append(root, "orders", count)
+    for _ in range(count):
+        run(root, table, "orders")
+
+
+def night(root: Path, instance: dg.DagsterInstance, upkeep: str | Upkeep = CRON, **tags: str) -> Any:
+    job = location(root, upkeep).resolve_job_def(UPKEEP_JOB)
+    return job.execute_in_process(instance=instance, raise_on_error=False, tags=tags)
+
+
+def log_lines(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> list[str]:
+    return [entry.user_message for entry in instance.all_logs(result.run_id) if entry.dagster_event is None]
+
+
+def failure(result: dg.ExecuteInProcessResult) -> str:
+    (event,) = [event for event in result.all_events if event.is_step_failure]
+    return str(event.step_failure_data)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """An instance on a disk: Dagster gives no other to a schedule."""
+    (home := tmp_path / "home").mkdir()
+    with dg.DagsterInstance.local_temp(str(home)) as made:
+        yield made
+
+
+def test_a_cron_schedule_is_the_consent_and_the_schedule_runs_from_the_start(
+    tmp_path: Path, stored: dg.DagsterInstance
+) -> None:
+    assert not location(tmp_path, None).schedules and not location(tmp_path, None).jobs
+    defs = location(tmp_path, Upkeep(CRON, timezone="Asia/Tokyo"))
+    (schedule,) = defs.schedules or []
+    assert isinstance(schedule, dg.ScheduleDefinition)
+    assert (schedule.cron_schedule, schedule.execution_timezone) == (CRON, "Asia/Tokyo")
+    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
+    context = dg.build_schedule_context(instance=stored, scheduled_execution_time=FOUR)
+    (request,) = schedule.evaluate_tick(context).run_requests or []
+    assert request.tags[NIGHT] == FOUR.isoformat()
+    tags = defs.resolve_job_def(UPKEEP_JOB).tags
+    stored.add_run(dg.DagsterRun(UPKEEP_JOB, make_new_run_id(), status=dg.DagsterRunStatus.STARTED, tags=tags))
+    again = schedule.evaluate_tick(dg.build_schedule_context(instance=stored, scheduled_execution_time=FOUR))
+    assert not again.run_requests and "is still under way" in str(again.skip_message)
+
+
+@pytest.mark.parametrize("limit", [{"limit": timedelta()}, {"max_bytes": 0}])
+def test_a_limit_that_lets_nothing_start_is_refused(limit: dict[str, Any]) -> None:
+    with pytest.raises(DefinitionError, match="is positive"):
+        Upkeep(CRON, **limit)
+
+
+def test_tables_that_need_nothing_cost_a_look_at_their_logs_and_start_no_spark(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    commits(tmp_path, "copies", 15)
+    result = night(tmp_path, instance)
+    assert result.success
+    assert log_lines(instance, result) == [
+        "others: there is no table yet, or only Spark can list its files.",
+        "2 tables, of which 0 needed upkeep.",
+    ]
+
+
+def test_a_night_waits_in_no_pool(tmp_path: Path) -> None:
+    """With the granularity `run` its run would hold the pools of all tables, each as long as the whole night."""
+    job = location(tmp_path).resolve_job_def(UPKEEP_JOB)
+    assert [op.pool for op in job.graph.iterate_op_defs()] == [None]
+    assert {op.pool for asset in (copies, others) for op in [asset.op]} == {None}
+
+
+def test_a_table_that_a_run_is_writing_is_left_to_the_next_night(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    commits(tmp_path, "copies", 20)
+    results = list[dg.ExecuteInProcessResult]()
+
+    @dg.asset(name="copies")
+    def writing() -> None:
+        results.append(night(tmp_path, instance))
+
+    other = dg.materialize([writing], instance=instance)
+    (result,) = results
+    assert result.success, "and Spark was not started"
+    assert [line for line in log_lines(instance, result) if line.startswith("copies")] == [
+        (
+            "copies: due: OPTIMIZE: 20 of 20 files are small. Left for the next run: OPTIMIZE (0.0 MB). "
+            f"Run {other.run_id[:8]} is writing it."
+        )
+    ] * 2, "it has a second turn, behind the others"
+    assert instance.get_run_by_id(result.run_id).tags[KEEPING] == "copies"  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_a_run_on_another_driver_is_refused_a_table_on_s3_while_upkeep_works_on_it(
+    instance: dg.DagsterInstance,
+) -> None:
+    """And the step of the run that upkeep is has another name."""
+
+    @dg.asset
+    def written(context: dg.AssetExecutionContext) -> None:
+        refuse_second_driver(context, TableRef.at_path("written", "s3a://lake/written"), lambda: "app-2")
+
+    @dg.op
+    def keep(context: dg.OpExecutionContext) -> None:
+        instance.add_run_tags(context.run_id, {KEEPING: "written", DRIVER: "app-1"})
+        dg.materialize([written], instance=instance)
+
+    @dg.job
+    def upkeep() -> None:
+        keep()
+
+    with raises_code("SECOND_DRIVER"):
+        upkeep.execute_in_process(instance=instance)
+
+
+def test_no_statement_is_started_after_the_limit_of_the_night(tmp_path: Path, instance: dg.DagsterInstance) -> None:
+    commits(tmp_path, "copies", 20)
+    began = datetime.now(UTC) - timedelta(hours=2, seconds=1)
+    result = night(tmp_path, instance, **{NIGHT: began.isoformat()})
+    assert result.success
+    assert (
+        "Left for the next run: OPTIMIZE (0.0 MB). The limit of the night is reached." in log_lines(instance, result)[1]
+    )
+
+
+def test_an_error_at_one_table_keeps_no_other_from_its_upkeep_and_is_told(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    """Here because there is no Spark."""
+    commits(tmp_path, "copies", 20)
+    commits(tmp_path, "others", 20)
+    (tmp_path / "others" / "_delta_log" / f"{3:020}.json").write_text("{")
+    result = night(tmp_path, instance)
+    assert not result.success
+    assert "The upkeep of these tables ended with an error: others (" in failure(result)
+    assert "copies (" in failure(result)

@@ -1,0 +1,320 @@
+"""`on_failure="quarantine"`: rows that the table does not take are in a table of their own until they are corrected."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from lakehouse import Append, Changes, Expect, Merge, Overwrite, Table, View
+from lakehouse.commit.outcome import AlreadyApplied
+from lakehouse.delta.limits import Limits, in_force
+from lakehouse.delta.partition_keys import PartitionKey, Slice
+from lakehouse.errors import WriteError
+from lakehouse.spark.listeners import listening
+from tests.support.interleave import after, before, raises
+from tests.support.lake import NO_WAIT, Lake
+from tests.support.raises import raises_code
+from tests.support.ready_runs import committed, ready
+from tests.support.slow import slow
+
+pytestmark = pytest.mark.anywhere
+POSITIVE = Expect("v > 0", "quarantine")
+TABLE = Table(key="id", expect=POSITIVE)
+UNIQUE = Table(key="id", expect=(POSITIVE, Expect.unique_key()))
+WAYS = pytest.mark.parametrize("limits", [Limits(), slow(Limits(driver_rows=0))])
+
+
+class KilledError(BaseException):
+    """What ends a run as a killed process does: nothing of the library catches it."""
+
+
+def copies(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def all_rows(src: Changes) -> Overwrite:
+    return Overwrite(src.source)
+
+
+def largest(src: Changes) -> View:
+    return View("SELECT g, max(v) AS v FROM src GROUP BY g")
+
+
+def log(src: Changes) -> Append:
+    return Append(src.appended())
+
+
+def alerts(copies_quarantine: Changes) -> Merge:
+    touched = copies_quarantine.touched("id")
+    return Merge(touched.rows.groupBy("id").count(), touched)
+
+
+@pytest.fixture
+def source(lake: Lake) -> Lake:
+    lake.create("src", [(1, "a", 5), (2, "a", -1), (3, "b", None), (4, "c", 9)], "id int, g string, v int")
+    return lake
+
+
+def quarantined(lake: Lake, name: str = "copies") -> list[tuple[Any, ...]]:
+    """The rows of the quarantine without the run."""
+    return [row[:-1] for row in lake.rows(f"{name}_quarantine")]
+
+
+@WAYS
+def test_a_row_is_in_the_quarantine_until_it_is_corrected(source: Lake, limits: Limits) -> None:
+    with in_force(limits):
+        source.materialize(copies, TABLE, run="first")
+        assert source.rows("copies") == [(1, "a", 5), (4, "c", 9)]
+        assert source.rows("copies_quarantine") == [
+            (2, "a", -1, ["v_gt_0"], 1, "first"),
+            (3, "b", None, ["v_gt_0"], 1, "first"),
+        ]
+        source.sql("UPDATE {src} SET v = 7 WHERE id = 2")
+        source.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+        source.sql("UPDATE {src} SET g = 'b' WHERE id = 3")
+        source.materialize(copies, TABLE, run="second")
+        assert source.rows("copies") == [(2, "a", 7), (4, "c", 9)]
+        assert source.rows("copies_quarantine") == [
+            (1, "a", 0, ["v_gt_0"], 1, "second"),
+            (3, "b", None, ["v_gt_0"], 1, "first"),
+        ]
+        source.sql("DELETE FROM {src} WHERE id IN (1, 3)")
+        source.materialize(copies, TABLE)
+        assert quarantined(source) == []
+
+
+@WAYS
+def test_a_key_with_two_rows_or_with_null_does_not_stop_the_others(source: Lake, limits: Limits) -> None:
+    source.insert("src", [(1, "b", 6), (None, "d", 1), (4, "x", -4)])
+    with in_force(limits):
+        source.materialize(copies, UNIQUE)
+        assert source.rows("copies") == [(4, "c", 9)]
+        assert quarantined(source) == [
+            (1, "a", 5, ["unique_key"], 1),
+            (1, "b", 6, ["unique_key"], 2),
+            (2, "a", -1, ["v_gt_0"], 1),
+            (3, "b", None, ["v_gt_0"], 1),
+            (4, "x", -4, ["v_gt_0"], 1),
+            (None, "d", 1, ["unique_key"], 1),
+        ]
+        source.sql("UPDATE {src} SET id = 5 WHERE g = 'd'")
+        source.sql("DELETE FROM {src} WHERE id = 1 AND g = 'a'")
+        source.materialize(copies, UNIQUE)
+    assert source.rows("copies") == [(1, "b", 6), (4, "c", 9), (5, "d", 1)]
+    assert [row[0] for row in quarantined(source)] == [2, 3, 4]
+
+
+@pytest.mark.slow
+def test_a_quarantine_is_written_only_if_a_row_of_it_differs(source: Lake) -> None:
+    source.sql("DELETE FROM {src} WHERE id IN (2, 3)")
+    source.materialize(copies, TABLE)
+    assert quarantined(source) == [], "others can read it from the first run on"
+    source.insert("src", [(5, "e", -5)])
+    source.materialize(copies, TABLE)
+    source.sql("UPDATE {src} SET v = 6 WHERE id = 1")
+    source.materialize(copies, TABLE)
+    source.sql("UPDATE {src} SET v = -5 WHERE id = 5")
+    source.materialize(copies, TABLE)
+    assert (source.version("copies"), source.version("copies_quarantine")) == (3, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("asset", "key", "due", "rest"),
+    [(all_rows, "id", [1, 4], [2, 3]), (largest, "g", ["a", "c"], ["b"])],
+    ids=["overwrite", "view"],
+)
+def test_other_writes_by_key_have_a_quarantine_as_well(
+    source: Lake, asset: Any, key: str, due: list[object], rest: list[object]
+) -> None:
+    table = Table(key=key, expect=POSITIVE)
+    source.materialize(asset, table)
+    name = asset.__name__
+    assert [row[0] for row in source.rows(name)] == due
+    assert [row[0] for row in quarantined(source, name)] == rest
+    source.sql("UPDATE {src} SET v = 1 WHERE id = 3")
+    source.materialize(asset, table)
+    assert [row[0] for row in quarantined(source, name)] == [each for each in rest if each not in (3, "b")]
+
+
+@pytest.mark.slow
+def test_a_view_that_no_change_reaches_keeps_what_goes_with_it(source: Lake) -> None:
+    table = Table(key="g", expect=POSITIVE)
+    source.materialize(largest, table)
+    source.sql("UPDATE {src} SET id = 9 WHERE id = 4")
+    version = source.version("largest")
+    source.materialize(largest, table)
+    assert source.version("largest") == version + 1, "the position moved, and no row"
+    assert source.begin(largest, table).run.together is None
+
+
+NAMES = ["quarantine compared", "quarantine written", "table compared", "table written"]
+
+
+@pytest.mark.parametrize("point", [slow(0), 1, slow(2), slow(3)], ids=NAMES)
+def test_a_run_that_ends_between_the_two_commits_is_made_up_for_from_the_position_of_the_table(
+    source: Lake, point: int
+) -> None:
+    source.materialize(copies, TABLE)
+    source.sql("UPDATE {src} SET v = -v WHERE id IN (1, 2)")
+    step, write = ready(source, copies, TABLE)
+    points = [
+        before("execute", raises(KilledError())),
+        after("execute", raises(KilledError())),
+        before("execute", lambda: None, raises(KilledError())),
+        after("execute", lambda: None, raises(KilledError())),
+    ]
+    with pytest.raises(KilledError), points[point]:
+        step.commit(write, source.retry, NO_WAIT)
+    source.sql("UPDATE {src} SET v = 8 WHERE id = 1")
+    again = source.begin(copies, TABLE)
+    assert again.run.together is None, "the position of the table is believed"
+    source.materialize(copies, TABLE)
+    assert source.rows("copies") == [(1, "a", 8), (2, "a", 1), (4, "c", 9)]
+    assert quarantined(source) == [(3, "b", None, ["v_gt_0"], 1)]
+
+
+def test_a_run_that_comes_too_late_has_everything_compared(source: Lake) -> None:
+    """Its quarantine says something of a key that the table has moved past."""
+    source.materialize(copies, TABLE)
+    source.sql("UPDATE {src} SET v = -5 WHERE id = 1")
+    late, write = ready(source, copies, TABLE)
+    source.sql("UPDATE {src} SET v = 5 WHERE id = 1")
+
+    def overtaken() -> None:
+        source.materialize(copies, TABLE)
+
+    with before("execute", overtaken), raises_code("OVERTAKEN"):
+        late.commit(write, source.retry, NO_WAIT)
+    assert [row[0] for row in quarantined(source)] == [1, 2, 3]
+    assert "a run that came too late wrote version 1 of its quarantine" in str(source.begin(copies, TABLE).run.together)
+    source.materialize(copies, TABLE)
+    assert [row[0] for row in quarantined(source)] == [2, 3]
+    assert source.begin(copies, TABLE).run.together is None
+
+
+@pytest.mark.slow
+def test_two_runs_of_the_same_changes_reject_the_same_rows_once(source: Lake) -> None:
+    source.materialize(copies, TABLE)
+    source.sql("UPDATE {src} SET v = -5 WHERE id = 1")
+    twin, same = ready(source, copies, TABLE)
+    step, write = ready(source, copies, TABLE)
+    with before("execute", lambda: twin.commit(same, source.retry, NO_WAIT)):
+        assert isinstance(step.commit(write, source.retry, NO_WAIT), AlreadyApplied)
+    assert (source.version("copies"), source.version("copies_quarantine")) == (1, 1)
+    assert [row[0] for row in quarantined(source)] == [1, 2, 3]
+
+
+@pytest.mark.slow
+def test_a_quarantine_that_loses_its_commit_is_planned_again(source: Lake) -> None:
+    source.materialize(copies, TABLE)
+    source.sql("UPDATE {src} SET v = -5 WHERE id = 1")
+    source.sql("UPDATE {src} SET v = 5 WHERE id = 2")
+    step, write = ready(source, copies, TABLE)
+    rival = partial(source.sql, "OPTIMIZE {copies_quarantine}")
+    with after("plan", rival), listening(step.hear):
+        committed(step.commit(write, source.retry, NO_WAIT))
+    assert source.rows("copies") == [(2, "a", 5), (4, "c", 9)]
+    assert [row[0] for row in quarantined(source)] == [1, 3]
+    assert len(step.quarantine) == 1
+
+
+@pytest.mark.slow
+def test_another_condition_or_a_full_refresh_replaces_the_whole_quarantine(source: Lake) -> None:
+    source.materialize(copies, TABLE)
+    source.materialize(copies, Table(key="id", expect=Expect("v IS NULL OR v < 6", "quarantine", "small")))
+    assert quarantined(source) == [(4, "c", 9, ["small"], 1)]
+    source.materialize(copies, Table(key="id", expect=Expect("v IS NULL OR v < 6", "quarantine", "other")))
+    assert quarantined(source) == [(4, "c", 9, ["other"], 1)]
+    source.sql("DELETE FROM {copies_quarantine} WHERE id = 4")
+    source.materialize(copies, Table(key="id", expect=Expect("v IS NULL OR v < 6", "quarantine", "other")))
+    assert quarantined(source) == []
+    source.materialize(
+        copies, Table(key="id", expect=Expect("v IS NULL OR v < 6", "quarantine", "other")), compare="a user asks"
+    )
+    assert quarantined(source) == [(4, "c", 9, ["other"], 1)]
+    source.materialize(copies, Table(key="id", expect=Expect("v IS NULL OR v < 6", "drop", "other")))
+    assert quarantined(source) == []
+    assert [row[0] for row in source.rows("copies")] == [1, 2, 3]
+
+
+@pytest.mark.slow
+def test_a_quarantine_that_is_gone_is_made_again(source: Lake) -> None:
+    import shutil
+
+    source.materialize(copies, TABLE)
+    shutil.rmtree(source.root / "copies_quarantine")
+    assert "its quarantine 'copies_quarantine' is gone" in str(source.begin(copies, TABLE).run.together)
+    source.materialize(copies, TABLE)
+    assert [row[0] for row in quarantined(source)] == [2, 3]
+
+
+def slice_of(*groups: str) -> Slice:
+    return Slice(tuple(PartitionKey(group, {"g": group}, {}) for group in groups))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asset", [all_rows, copies])
+def test_a_run_of_a_partition_leaves_the_quarantine_of_the_others(source: Lake, asset: Any) -> None:
+    name, table = asset.__name__, Table(key="id", partition_by="g", expect=POSITIVE)
+    source.materialize(asset, table, slice=slice_of("a"))
+    assert [row[0] for row in quarantined(source, name)] == [2]
+    source.sql("UPDATE {src} SET v = 1 WHERE id = 2")
+    source.materialize(asset, table, slice=slice_of("b"))
+    assert [row[0] for row in quarantined(source, name)] == [2, 3]
+    source.materialize(asset, table, slice=slice_of("a"))
+    assert [row[0] for row in quarantined(source, name)] == [3]
+    assert [row[0] for row in source.rows(name)] == [1, 2]
+
+
+@pytest.mark.slow
+def test_others_read_a_quarantine_as_they_read_any_table(source: Lake) -> None:
+    source.materialize(copies, TABLE)
+    source.materialize(alerts, Table(key="id"))
+    assert source.rows("alerts") == [(2, 1), (3, 1)]
+    source.sql("UPDATE {src} SET v = 4 WHERE id = 2")
+    source.materialize(copies, TABLE)
+    source.materialize(alerts, Table(key="id"))
+    assert source.rows("alerts") == [(3, 1)]
+
+
+@pytest.mark.slow
+def test_a_column_that_a_result_gets_is_in_the_quarantine_too(source: Lake) -> None:
+    source.materialize(copies, TABLE)
+    source.sql("ALTER TABLE {src} ADD COLUMN w int")
+    source.sql("UPDATE {src} SET w = 1 WHERE id IN (1, 2)")
+    source.materialize(copies, TABLE)
+    assert source.frame("copies_quarantine").where("id = 2").select("w").first() == (1,)
+    assert [row[0] for row in quarantined(source)] == [2, 3]
+
+
+def test_a_quarantine_takes_no_place_that_is_taken(source: Lake) -> None:
+    source.create("copies_quarantine", [(1,)], "id int")
+    with raises_code("FOREIGN_QUARANTINE"):
+        source.materialize(copies, TABLE)
+    assert not source.exists("copies")
+
+
+def renamed(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.withColumnRenamed("g", "__broken"), touched)
+
+
+def test_a_column_of_the_quarantine_itself_is_refused_in_a_result(source: Lake) -> None:
+    with pytest.raises(WriteError, match="is a column that its quarantine has itself"):
+        source.materialize(renamed, TABLE)
+
+
+@pytest.mark.parametrize(("asset", "table"), [(log, TABLE), (all_rows, Table(expect=POSITIVE))])
+def test_there_is_no_quarantine_of_an_append_and_none_without_a_key(source: Lake, asset: Any, table: Table) -> None:
+    with raises_code("NO_QUARANTINE"):
+        source.materialize(asset, table)
+
+
+@pytest.mark.slow
+def test_a_key_that_fails_the_run_names_each_key(source: Lake) -> None:
+    source.insert("src", [(1, "b", 6), (None, "d", 1)])
+    with pytest.raises(WriteError, match=r"3 of 6 rows break the expectation unique_key \(UNIQUE KEY\)"):
+        source.materialize(copies, Table(key="id", expect=Expect.unique_key("fail")))
+    assert not source.exists("copies")

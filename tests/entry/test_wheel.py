@@ -121,7 +121,8 @@ def test_the_wheel_holds_the_library_its_data_and_nothing_else(wheel: Path):
     template = PROJECT / "dagster_delta_lakehouse" / "template"
     written = {path.relative_to(PROJECT).as_posix() for path in template.rglob("*") if path.is_file()}
     written = {name for name in written if "__pycache__" not in name}
-    packaged = sources | written | {"lakehouse/py.typed", "lakehouse/server/log4j2.properties"}
+    data = {"lakehouse/py.typed", "lakehouse/server/log4j2.properties", "lakehouse/cli/pages/status_report.html"}
+    packaged = sources | written | data
     assert {name for name in names if name.startswith(tuple(f"{package}/" for package in PACKAGES))} == packaged
 
 

@@ -45,6 +45,7 @@ class Rules:
         small_in_partition: They can be if their partition has so many of them, or more.
         small_share: And if they are this share of its files.
         deleted_share: The share of deleted rows of a partition from which on its files are rewritten without them.
+        deleted_bytes: And if these files have so many bytes; whoever reads fewer gains nothing.
         freed_share: The bytes of past files that nobody needs, as a share of the table, from which on they are removed.
         freed_age: Such files are removed in any case if they are older than this.
     """
@@ -54,6 +55,7 @@ class Rules:
     small_in_partition: int = 4
     small_share: float = 0.5
     deleted_share: float = 0.1
+    deleted_bytes: int = 1_000_000
     freed_share: float = 0.1
     freed_age: timedelta = timedelta(days=14)
 
@@ -221,9 +223,11 @@ def _purge(by_partition: Mapping[str, Sequence[LiveFile]], rules: Rules) -> Task
     for partition, files in by_partition.items():
         counts = [(file.rows, file.deleted) for file in files]
         rows, deletions = (sum(number or 0 for number in numbers) for numbers in zip(*counts, strict=True))
-        if all(None not in count for count in counts) and 0 < deletions >= rules.deleted_share * rows:
+        part = DuePart(partition, sum(file.bytes for file in files if file.deleted))
+        is_much = 0 < deletions >= rules.deleted_share * rows and part.bytes >= rules.deleted_bytes
+        if is_much and all(None not in count for count in counts):
             written, deleted = written + rows, deleted + deletions
-            parts.append(DuePart(partition, sum(file.bytes for file in files if file.deleted)))
+            parts.append(part)
     if not parts:
         return None
     where = _in_partitions(parts, by_partition)

@@ -13,7 +13,7 @@ from lakehouse.upkeep.readers import Readers, ReaderState, readers_of
 from lakehouse.upkeep.steps import steps_of
 from tests.support.lake import NO_WAIT, Lake
 
-EAGER = Rules(small_files=2, small_in_partition=2, deleted_share=0.01, freed_share=0.0)
+EAGER = Rules(small_files=2, small_in_partition=2, deleted_share=0.01, deleted_bytes=0, freed_share=0.0)
 """Rules by which almost everything is due."""
 
 

@@ -46,6 +46,12 @@ def test_a_tenth_of_deleted_rows_is_rewritten(deleted: int | None, work: list[Up
     assert due([replace(LARGE, deleted=deleted)]) == work
 
 
+def test_a_file_that_costs_nothing_to_read_is_left_with_its_deleted_rows() -> None:
+    """Else a table of a hundred rows needed upkeep after every tenth deletion."""
+    assert due([LiveFile(999_999, 100, deleted=99)]) == []
+    assert due([LiveFile(1_000_000, 100, deleted=99)]) == [UpkeepWork.PURGE]
+
+
 @pytest.mark.parametrize(
     ("past", "work"),
     [

@@ -2,7 +2,7 @@
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.walk import hides, readable_mark
-from lakehouse.delta.log import NO_TABLE, Head, Log
+from lakehouse.delta.log import NO_TABLE, Head, Log, commits_between
 
 
 def why_quarantine_differs(
@@ -19,13 +19,19 @@ def why_quarantine_differs(
         quarantine: Its name.
         cursor: How far the table has read.
         partitions: The partitions of the run.
+
+    Raises:
+        UnreadableLogError: A commit of the quarantine is missing.
     """
     beside = NO_TABLE if cursor.mark.beside is None else cursor.mark.beside
     if head is None:
         return None if cursor.mark.beside is None else f"its quarantine '{quarantine}' is gone"
     if head.version < beside:
         return f"its quarantine '{quarantine}' is at version {head.version}, and was at {beside}"
-    for commit in log.commits(head.version, beside + 1):
+    commits = commits_between(log, quarantine, beside, head.version)
+    if commits is None:
+        return f"commits of its quarantine '{quarantine}' after version {beside} were cleaned up"
+    for commit in reversed(commits):
         if hides(commit):
             return f"version {commit.version} ({commit.operation}) changed its quarantine '{quarantine}'"
         mark = readable_mark(commit, quarantine)

@@ -75,6 +75,13 @@ def test_a_quarantine_that_somebody_took_away_or_back_does_not_go_with_the_table
     assert why(history, table_at(5, 1)) == f"version 2 (RESTORE) changed its quarantine '{NAME}'"
 
 
+def test_commits_that_were_cleaned_up_may_have_been_anybody_s():
+    history = quarantine(-1, 4, 5, 6)
+    history.clean(2)
+    assert why(history, table_at(5, 1)) is None
+    assert why(history, table_at(5, 0)) == f"commits of its quarantine '{NAME}' after version 0 were cleaned up"
+
+
 def test_what_others_commit_to_a_quarantine_does_not_decide_where_a_run_goes_on():
     history = quarantine(-1)
     history.append()

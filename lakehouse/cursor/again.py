@@ -60,4 +60,5 @@ def again(cursor: Known, run: str, attempt: str, base: int) -> Mark:
         everything=False,
         decided=None,
         rows=None,
+        lost_to=(),
     )

@@ -1,7 +1,7 @@
 """When a mark is committed again: by real logs whose times are set back; no Spark."""
 
 import time
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -95,3 +95,5 @@ def test_the_mark_says_what_it_said_and_that_it_compared_nothing(root: Path) -> 
     assert other == {"epoch", "run", "attempt", "base", "compared"}
     assert (after.epoch, after.base, after.compared) == (before.epoch + 1, head.version, False)
     assert after.application_id == before.application_id
+    lost = replace(standing[0], mark=replace(before, lost_to=(0,)))
+    assert again(lost, "upkeep", "try", head.version).lost_to == (), "the attempts of that run are told once"

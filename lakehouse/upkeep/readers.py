@@ -104,15 +104,15 @@ class Reader:
         """When its limit ends, in milliseconds since the epoch; None if it waits for no change, or holds by time."""
         return None if self.since is None else self.since + _millis(self.limit)
 
-    def needs(self, file: PastFile, now: int) -> bool:
-        """Whether its next run may read a file."""
+    def oldest_needed(self, past: TablePast, now: int) -> int | None:
+        """The oldest version whose files its next run may read; None if that run needs nothing of the past."""
         match self.state(now):
             case ReaderState.CURRENT | ReaderState.WHOLE | ReaderState.ASLEEP | ReaderState.GAP:
-                return False
+                return None
             case ReaderState.BEHIND:
-                return self.first is not None and file.version >= self.first
+                return self.first
             case ReaderState.BY_TIME:
-                return file.removed >= now - _millis(self.limit)
+                return past.first_since(now - _millis(self.limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,20 +154,16 @@ class Readers:
 
     def held_by(self, reader: Reader, past: TablePast) -> HeldBack:
         """What a reader holds back: files that nobody was promised any more, and that the reader needs."""
-        files = [file for file in past.files if file.removed < self.promised_since and reader.needs(file, self.now)]
+        oldest = reader.oldest_needed(past, self.now)
+        if oldest is None:
+            return HeldBack()
+        files = [file for file in past.files if file.removed < self.promised_since and file.version >= oldest]
         return HeldBack(len(files), sum(file.bytes for file in files))
 
     def horizon(self, past: TablePast) -> int:
         """The last version whose past nobody needs: past files that no later commit names may be removed."""
-        needed = [self.head.version + 1, past.first_since(self.promised_since)]
-        for reader in self.readers:
-            match reader.state(self.now):
-                case ReaderState.BEHIND:
-                    needed.append(reader.first)
-                case ReaderState.BY_TIME:
-                    needed.append(past.first_since(self.now - _millis(reader.limit)))
-                case ReaderState.CURRENT | ReaderState.WHOLE | ReaderState.ASLEEP | ReaderState.GAP:
-                    pass
+        by_readers = (reader.oldest_needed(past, self.now) for reader in self.readers)
+        needed = (self.head.version + 1, past.first_since(self.promised_since), *by_readers)
         return min(version for version in needed if version is not None) - 1
 
     def unneeded_files(self, past: TablePast) -> tuple[PastFile, ...]:

@@ -27,7 +27,7 @@ def _add_explain_arguments(parser: ArgumentParser) -> None:
 
 def _run_explain(given: Namespace) -> Answer:
     from lakehouse.cli.pages.forecast_page import forecast_page
-    from lakehouse.cli.tables import declared_logs
+    from lakehouse.cli.tables import readable_logs
     from lakehouse.dagster.definitions.explaining import explain, explainable
     from lakehouse.dagster.io_manager import code_location_of
     from lakehouse.read.forecast import RunEffect
@@ -37,7 +37,7 @@ def _run_explain(given: Namespace) -> Answer:
     if given.asset not in explainable(code_location):
         raise UsageError(no_such("asset", given.asset, explainable(code_location)))
     forecast = explain(defs, given.asset, given.partition, given.config, call=given.call)
-    page = forecast_page(forecast, _commits_read(forecast, declared_logs(code_location)), time.time())
+    page = forecast_page(forecast, _commits_read(forecast, readable_logs(code_location).logs), time.time())
     return Answer(forecast.as_document(), page, code=1 if forecast.verdict is RunEffect.REFUSED else 0)
 
 

@@ -20,7 +20,7 @@ from lakehouse.cli.examinations import (
     of_tables,
 )
 from lakehouse.cli.loading import definitions, target
-from lakehouse.cli.tables import declared_logs, logs_of
+from lakehouse.cli.tables import logs_of, readable_logs
 from lakehouse.errors import LakehouseError
 from lakehouse.status.table_status import table_statuses
 
@@ -87,7 +87,7 @@ def _of_definitions(given: Namespace, defs: "dg.Definitions") -> Iterator[Sympto
     refs = [table.ref for table in code_location.tables.values() if table.ref is not None]
     local = [Path(ref.files.path) for ref in refs if ref.files is not None and ref.files.storage is Storage.FILES]
     yield from of_leftovers(local, Path.cwd())
-    yield from of_tables(table_statuses(declared_logs(code_location)), time.time())
+    yield from of_tables(table_statuses(readable_logs(code_location).logs), time.time())
     yield from _of_dagster()
     if given.spark:
         for key, manager in managers.items():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.cli.command import Answer, Command, UsageError, add_place
 from lakehouse.cli.comparisons import Comparisons, comparisons
 from lakehouse.cli.loading import definitions, target
-from lakehouse.cli.tables import declared_logs, logs_of, out_of_reach
+from lakehouse.cli.tables import logs_of, readable_logs
 from lakehouse.cursor.code import Code
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import LakehouseError
@@ -168,7 +168,8 @@ def _of_definitions(defs: "dg.Definitions", words: Sequence[str]) -> _Look:
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
     code_location = code_location_of(defs)
-    logs, left_out = declared_logs(code_location), out_of_reach(code_location)
+    readable = readable_logs(code_location)
+    logs, left_out = readable.logs, readable.out_of_reach
     declarations = _declarations(code_location, managers_of(defs.resources), left_out)
     lakehouse = lakehouse_status(logs, _now(), declarations)
     by_name = {table.status.name: table for table in lakehouse.tables}

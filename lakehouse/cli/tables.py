@@ -3,6 +3,7 @@
 import os
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from lakehouse.cli.pages.table_pages import Change
     from lakehouse.dagster.code_location import CodeLocation
     from lakehouse.delta.file_log import FileLog
-    from lakehouse.spark.table_version import TableRef
+    from lakehouse.spark.table_version import ReadableLogs, TableRef
 
 
-def logs_of(given: Namespace) -> "dict[str, FileLog]":
+def logs_of(given: Namespace) -> "Mapping[str, FileLog]":
     """The log of each table by its name: of a directory all tables below it, else those of the definitions.
 
     Raises:
@@ -39,32 +40,19 @@ def logs_of(given: Namespace) -> "dict[str, FileLog]":
         return {name: FileLog(Location(f"{root}/{name}"), name) for name in tables_below(str(root))}
     from lakehouse.dagster.io_manager import code_location_of
 
-    return declared_logs(code_location_of(definitions(given)))
+    return readable_logs(code_location_of(definitions(given))).logs
 
 
-def declared_logs(code_location: "CodeLocation") -> "dict[str, FileLog]":
-    """The log of each table of a code location by its name, without those that only Spark can read."""
-    from lakehouse.delta.file_log import FileLog  # it loads deltalake, which a help text does without
+def readable_logs(code_location: "CodeLocation") -> "ReadableLogs":
+    """The logs of a code location, of a table with a catalog name where runs have found the name."""
+    from lakehouse.spark.table_version import ReadableLogs  # it loads PySpark, which a help text does without
 
-    return {
-        ref.name: FileLog(ref.files, ref.name)
-        for ref in found_refs(code_location)
-        if ref.files is not None and ref.why_only_spark() is None
-    }
+    return ReadableLogs.of(_found_refs(code_location))
 
 
-def out_of_reach(code_location: "CodeLocation") -> dict[str, str]:
-    """The tables whose logs cannot be read without Spark, each with the reason, as a clause."""
-    reasons = {ref.name: ref.why_only_spark() for ref in found_refs(code_location)}
-    return {name: why for name, why in reasons.items() if why is not None}
-
-
-def found_refs(code_location: "CodeLocation") -> "list[TableRef]":
-    """The tables of a code location, each with a catalog name where runs have found the name.
-
-    Dagster's event log knows where, of the instance that `DAGSTER_HOME` names. Spark is not asked.
-    """
-    refs = [table.ref for table in code_location.tables.values() if table.ref is not None]
+def _found_refs(code_location: "CodeLocation") -> "Sequence[TableRef]":
+    """Where the tables are: a catalog name is looked up in Dagster's event log, if `DAGSTER_HOME` names an instance."""
+    refs = code_location.refs
     if not os.environ.get("DAGSTER_HOME") or all(ref.files is not None for ref in refs):
         return refs
     import dagster as dg
@@ -80,7 +68,7 @@ def found_refs(code_location: "CodeLocation") -> "list[TableRef]":
     return [ref.found_among(addresses) for ref in refs]
 
 
-def log_of(table: str, logs: "dict[str, FileLog]") -> "FileLog":
+def log_of(table: str, logs: "Mapping[str, FileLog]") -> "FileLog":
     """The log of one table.
 
     Raises:

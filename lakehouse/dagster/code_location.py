@@ -8,7 +8,6 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.dagster.slices import slice_of
-from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import Policy
@@ -169,18 +168,15 @@ class CodeLocation:
         """The tables whose changes a table reads."""
         return tuple(self[table.inputs[name]] for name in table.changes)
 
-    @property
-    def logs(self) -> Mapping[str, FileLog]:
-        """The log of each table by its name, without those that only Spark can read."""
-        refs = filter(None, (table.ref for table in self.tables.values()))
-        located = [(ref, ref.files) for ref in refs if ref.why_only_spark() is None]
-        return {ref.name: FileLog(files, ref.name) for ref, files in located if files is not None}
+    def followers_of(self, table: str) -> frozenset[str]:
+        """The tables that read the changes of a table."""
+        tables = self.tables.values()
+        return frozenset(each.name for each in tables if any(source.name == table for source in self.followed_by(each)))
 
-    def only_spark_knows(self, table: str) -> Mapping[str, str]:
-        """The tables that follow a table and whose logs only Spark can read, each with why."""
-        followers = (each for each in self.tables.values() if any(s.name == table for s in self.followed_by(each)))
-        refs = filter(None, (each.ref for each in followers))
-        return {ref.name: why for ref in refs if (why := ref.why_only_spark()) is not None}
+    @property
+    def refs(self) -> tuple[TableRef, ...]:
+        """Where its tables are, without those that no `DeltaIOManager` has."""
+        return tuple(filter(None, (table.ref for table in self.tables.values())))
 
 
 def _tables_of(definition: Any, root_of: Callable[[str], Location | None]) -> Iterator[AssetTable]:

@@ -1,6 +1,6 @@
 """Tables as Spark names them: one pinned version, a log that only Spark can reach, a snapshot ahead of its use."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -189,6 +189,30 @@ class TableRef:
         if self.files is not None and self.why_only_spark() is None:
             return FileLog(self.files, self.name)
         return SparkLog(spark(), self.identifier, self.name)
+
+
+@dataclass(frozen=True)
+class ReadableLogs:
+    """The logs of tables that can be read without Spark, and why the others cannot.
+
+    Args:
+        logs: The logs, by the names of the tables.
+        out_of_reach: Why only Spark can read its log, as a clause, by the name of each other table.
+    """
+
+    logs: Mapping[str, FileLog]
+    out_of_reach: Mapping[str, str]
+
+    @classmethod
+    def of(cls, refs: Iterable[TableRef]) -> "ReadableLogs":
+        logs, out_of_reach = dict[str, FileLog](), dict[str, str]()
+        for ref in refs:
+            why = ref.why_only_spark()
+            if why is not None:
+                out_of_reach[ref.name] = why
+            elif ref.files is not None:
+                logs[ref.name] = FileLog(ref.files, ref.name)
+        return cls(logs, out_of_reach)
 
 
 @dataclass(frozen=True)

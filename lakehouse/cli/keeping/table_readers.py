@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
 from lakehouse.cli.loading import definitions
 from lakehouse.cli.pages.readers_page import readers_page
-from lakehouse.cli.tables import log_of, logs_of, out_of_reach
+from lakehouse.cli.tables import log_of, logs_of, readable_logs
 from lakehouse.delta.log import feed_retention, limit_from
 from lakehouse.errors import ReadError, UpkeepError
 from lakehouse.status.reader_looks import ReaderLook, reader_looks
@@ -17,7 +17,7 @@ from lakehouse.upkeep.readers import ReaderKind, Readers, readers_of
 from lakehouse.upkeep.registration import register, release, time_travel
 
 if TYPE_CHECKING:
-    from lakehouse.dagster.code_location import AssetTable, CodeLocation
+    from lakehouse.dagster.code_location import AssetTable
     from lakehouse.delta.file_log import FileLog
 
 
@@ -84,27 +84,17 @@ def _value(readers: Readers, look: ReaderLook) -> dict[str, Any]:
     }
 
 
-def _logs_and_names(given: Namespace) -> "tuple[dict[str, FileLog], dict[str, timedelta], dict[str, str]]":
+def _logs_and_names(given: Namespace) -> "tuple[Mapping[str, FileLog], Mapping[str, timedelta], Mapping[str, str]]":
     """The logs that can be read here, the readers that the definitions name, and whose logs only Spark can read."""
     if given.root is not None:
         return logs_of(given), {}, {}
-    from lakehouse.cli.tables import declared_logs
     from lakehouse.dagster.io_manager import code_location_of
 
     code_location = code_location_of(definitions(given))
     named = {table.name: table for table in code_location.tables.values()}
     declared = named[given.table].declared.reader_limits if given.table in named else {}
-    return declared_logs(code_location), declared, only_spark_knows(code_location, given.table)
-
-
-def only_spark_knows(code_location: "CodeLocation", table: str) -> dict[str, str]:
-    """The tables that follow a table and whose logs only Spark can read, each with why."""
-    only_spark = out_of_reach(code_location)
-    return {
-        each.name: only_spark[each.name]
-        for each in code_location.tables.values()
-        if each.name in only_spark and any(source.name == table for source in code_location.followed_by(each))
-    }
+    readable, followers = readable_logs(code_location), code_location.followers_of(given.table)
+    return readable.logs, declared, {n: why for n, why in readable.out_of_reach.items() if n in followers}
 
 
 def _change(given: Namespace) -> None:

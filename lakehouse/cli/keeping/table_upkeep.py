@@ -5,15 +5,16 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from lakehouse.cli.command import Answer, Command, add_json, add_target
-from lakehouse.cli.keeping.table_readers import only_spark_knows, table_of_ours
+from lakehouse.cli.keeping.table_readers import table_of_ours
 from lakehouse.cli.loading import definitions
-from lakehouse.cli.tables import declared_logs
+from lakehouse.cli.tables import readable_logs
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import UpkeepError
 
 if TYPE_CHECKING:
     from lakehouse.dagster.code_location import AssetTable, CodeLocation
     from lakehouse.dagster.nights.keeping import UpkeepResult
+    from lakehouse.spark.table_version import ReadableLogs
     from lakehouse.upkeep.due import TableUpkeep
 
 
@@ -33,8 +34,9 @@ def _run(given: Namespace) -> Answer:
     named = {table.name: table for table in code_location.tables.values()}
     listed = [table_of_ours(name, named) for name in given.tables] or tables_to_keep(code_location)
     managers, run, results = managers_of(defs.resources), str(uuid4()), list[UpkeepResult]()
+    readable = readable_logs(code_location)
     for table in listed:
-        upkeep = _look(table, code_location, is_named=bool(given.tables))
+        upkeep = _look(table, code_location, readable, is_named=bool(given.tables))
         if upkeep is not None:
             dry = given.dry_run or not upkeep.tasks
             results.append(UpkeepResult(upkeep) if dry else keep(managers[table.manager], table, upkeep, run))
@@ -42,7 +44,9 @@ def _run(given: Namespace) -> Answer:
     return Answer({"tables": [_value(each) for each in results]}, "\n".join(lines))
 
 
-def _look(table: "AssetTable", code_location: "CodeLocation", *, is_named: bool) -> "TableUpkeep | None":
+def _look(
+    table: "AssetTable", code_location: "CodeLocation", readable: "ReadableLogs", *, is_named: bool
+) -> "TableUpkeep | None":
     """What a table needs; None if there is no table yet, or if only Spark can list its files and nobody named it.
 
     Raises:
@@ -50,8 +54,7 @@ def _look(table: "AssetTable", code_location: "CodeLocation", *, is_named: bool)
     """
     from lakehouse.dagster.nights.keeping import look
 
-    logs = declared_logs(code_location)
-    upkeep, log = look(table, logs, only_spark_knows(code_location, table.name)), logs.get(table.name)
+    upkeep, log = look(table, code_location, readable), readable.logs.get(table.name)
     if upkeep is None and is_named and (log is None or log.head() is not None):
         raise UpkeepError.not_ours(
             table.name,

@@ -7,7 +7,7 @@ again (docs/conflicts.md).
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -24,6 +24,7 @@ from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.file_log import FileLog
 from lakehouse.errors import DefinitionError
 from lakehouse.spark.diagnosis import first_line
+from lakehouse.spark.table_version import ReadableLogs
 from lakehouse.upkeep.carry_out import Worker
 from lakehouse.upkeep.due import Rules, TableUpkeep, UpkeepWork, upkeep_of
 from lakehouse.upkeep.readers import readers_of
@@ -101,20 +102,23 @@ class UpkeepResult:
         return f"{table}: {works}. {count}{gain}{rest}"
 
 
-def look(table: AssetTable, logs: Mapping[str, FileLog], unreadable: Mapping[str, str]) -> TableUpkeep | None:
+def look(table: AssetTable, code_location: CodeLocation, readable: ReadableLogs) -> TableUpkeep | None:
     """What a table needs, by logs alone; None if there is no table yet, or if only Spark can list its files.
 
     Args:
         table: The table.
-        logs: Its log and those of the tables that read it, by name.
-        unreadable: The tables that read it and whose logs only Spark can read, each with why.
+        code_location: Says which tables read it. Only their logs are looked at.
+        readable: The logs of the code location.
 
     Raises:
         UnreadableLogError: Its log cannot be read.
     """
-    log, ref = logs.get(table.name), table.ref
+    log, ref = readable.logs.get(table.name), table.ref
     if log is None or ref is None or ref.why_only_spark() is not None:  # a catalog name may mean another place now
         return None
+    followers = code_location.followers_of(table.name)
+    logs = {name: each for name, each in readable.logs.items() if name == table.name or name in followers}
+    unreadable = {name: why for name, why in readable.out_of_reach.items() if name in followers}
     readers = readers_of(table.name, logs, int(time.time() * 1000), {}, unreadable)
     return None if readers is None else upkeep_of(log, readers, Rules())
 
@@ -167,7 +171,8 @@ def upkeep_job(code_location: CodeLocation, upkeep: Upkeep) -> dg.Definitions:
         description="Compacts tables and removes files that no reader needs, where that is due; until the limit.",
     )
     def keep_tables(context: dg.OpExecutionContext) -> None:
-        _Night(context, code_location, upkeep, end_of_night(context, upkeep.limit)).keep(tables)
+        readable = ReadableLogs.of(code_location.refs)
+        _Night(context, code_location, readable, upkeep, end_of_night(context, upkeep.limit)).keep(tables)
 
     text = "Compacts tables and removes files that no reader needs, where that is due."
 
@@ -184,6 +189,7 @@ class _Night:
 
     context: dg.OpExecutionContext
     code_location: CodeLocation
+    readable: ReadableLogs
     upkeep: Upkeep
     end: float
 
@@ -240,7 +246,7 @@ class _Night:
         return keep(manager, table, needed, run, steps, lambda: self._is_late or self._writer(table) is not None)
 
     def _look(self, table: AssetTable) -> TableUpkeep | None:
-        return look(table, self.code_location.logs, self.code_location.only_spark_knows(table.name))
+        return look(table, self.code_location, self.readable)
 
     @property
     def _is_late(self) -> bool:

@@ -6,6 +6,7 @@ LAKEHOUSE_EXAMPLES says how long the tests without Spark look for a counterexamp
 
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -28,6 +29,7 @@ from lakehouse.spark.session import FACTORY_MODE
 from tests.support.commits import History
 from tests.support.dagster_house import House
 from tests.support.lake import Lake
+from tests.support.log_work import count_log_work
 from tests.support.ready_runs import KEYED, SRC, copy
 from tests.support.tables import ASSETS, DAY_1, DAY_2, EVENTS
 
@@ -139,3 +141,9 @@ def history(request: pytest.FixtureRequest) -> History:
 def forms(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A table of each form in tests/upstream/acts.py, made when it is first asked for."""
     return Lake(spark, tmp_path_factory.mktemp("forms"))
+
+
+@pytest.fixture
+def log_work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many tables are opened, and how many files of logs are read."""
+    return count_log_work(monkeypatch)

@@ -3,6 +3,7 @@
 The resource of Spark here has no session: what asks for one fails.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -53,6 +54,26 @@ def night(root: Path, instance: dg.DagsterInstance, upkeep: str | Upkeep = CRON,
 
 def log_lines(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> list[str]:
     return [entry.user_message for entry in instance.all_logs(result.run_id) if entry.dagster_event is None]
+
+
+def test_the_tables_that_a_night_opens_grow_with_the_tables_and_not_with_their_square(
+    tmp_path: Path, instance: dg.DagsterInstance, log_work: Counter[str]
+) -> None:
+    def follower(place: int) -> dg.AssetsDefinition:
+        @dg.asset(name=f"t{place}", metadata=Table())
+        def follows(orders: Changes) -> Append: ...
+
+        return follows
+
+    append(tmp_path, "orders", 1)
+    for place in range(30):
+        run(tmp_path, f"t{place}", "orders")
+    manager = DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root=str(tmp_path))
+    defs = dg.Definitions(assets=[orders, *map(follower, range(30))], resources={"io_manager": manager})
+    log_work.clear()
+    result = incremental(defs, upkeep=CRON).resolve_job_def(UPKEEP_JOB).execute_in_process(instance=instance)
+    assert result.success and log_lines(instance, result)[-1] == "30 tables, of which 0 needed upkeep."
+    assert 30 <= log_work["opened"] <= 3 * 30, "for its own look, and not for that of each other table"
 
 
 def failure(result: dg.ExecuteInProcessResult) -> str:

@@ -5,13 +5,10 @@ from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
 from deltalake import DeltaTable
 
-from lakehouse.delta import log_files
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
-from lakehouse.delta.log_files import LocalFiles
 from lakehouse.status.lakehouse_status import LOOKED_BACK, Declarations, LakehouseStatus, TableReport, lakehouse_status
 from lakehouse.status.reader_looks import Holder
 from lakehouse.status.table_status import TableState
@@ -103,35 +100,18 @@ def test_a_log_that_cannot_be_read_changes_nothing_of_other_tables(tmp_path: Pat
     assert [each.reader.name for each in of(lakehouse, "orders").readers] == ["copies", "damaged"], "it may be a reader"
 
 
-@pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How many tables are opened, and how many files of logs are read."""
-    counter, lines = Counter[str](), LocalFiles.lines
-
-    class CountedTable(DeltaTable):
-        def __init__(self, *args: object, **options: object) -> None:
-            counter["opened"] += 1
-            super().__init__(*args, **options)
-
-    def read(self: LocalFiles, name: str):
-        counter["files"] += 1
-        return lines(self, name)
-
-    monkeypatch.setattr(log_files, "DeltaTable", CountedTable)
-    monkeypatch.setattr(LocalFiles, "lines", read)
-    return counter
-
-
-def test_a_table_is_opened_once_however_many_tables_and_readers_there_are(tmp_path: Path, work: Counter[str]) -> None:
+def test_a_table_is_opened_once_however_many_tables_and_readers_there_are(
+    tmp_path: Path, log_work: Counter[str]
+) -> None:
     append(tmp_path, "orders", 1)
     for place in range(40):
         run(tmp_path, f"t{place}", "orders" if place < 20 else f"t{place - 20}")
     assert len(look(tmp_path).tables) == 41
-    assert 41 <= work["opened"] <= 41 + 16, "two threads may open one table side by side"
-    assert work["files"] <= 41 * 3 + 40 * 8, "three looks at the newest commit of each, and a few for each reader"
+    assert 41 <= log_work["opened"] <= 41 + 16, "two threads may open one table side by side"
+    assert log_work["files"] <= 41 * 3 + 40 * 8, "three looks at the newest commit of each, and a few for each reader"
 
 
-def test_of_a_long_log_the_newest_commits_are_read(tmp_path: Path, work: Counter[str]) -> None:
+def test_of_a_long_log_the_newest_commits_are_read(tmp_path: Path, log_work: Counter[str]) -> None:
     append(tmp_path, "orders", 1)
     run(tmp_path, "copies", "orders")
     log = tmp_path / "copies" / "_delta_log"
@@ -140,7 +120,7 @@ def test_of_a_long_log_the_newest_commits_are_read(tmp_path: Path, work: Counter
     for version in range(1, commits):
         (log / f"{version:020}.json").write_text(action)
     run(tmp_path, "copies", "orders")
-    work.clear()
+    log_work.clear()
     lakehouse = look(tmp_path)
     assert of(lakehouse, "copies").status.version == commits
-    assert LOOKED_BACK <= work["files"] <= 3 * LOOKED_BACK + 40, "once for runs, and twice for past files"
+    assert LOOKED_BACK <= log_work["files"] <= 3 * LOOKED_BACK + 40, "once for runs, and twice for past files"

@@ -14,6 +14,7 @@ import pytest
 
 from lakehouse import Changes, Expect, Merge, Overwrite, Table, View
 from lakehouse.delta.limits import Limits, in_force
+from tests.support.judged import CONDITIONS
 from tests.support.lake import Lake
 from tests.support.slow import slow
 
@@ -21,16 +22,6 @@ HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "1"))
 STEPS = 7
 Row = tuple[int, str, int | None]
 Result = tuple[object, ...]
-Holds = Callable[[str, int | None], bool]
-"""Whether a condition is TRUE of a group and a value; NULL is not."""
-CONDITIONS: dict[str, Holds] = {
-    "v > 0": lambda _, v: v is not None and v > 0,
-    "v IS NULL OR v < 2": lambda _, v: v is None or v < 2,
-    "g <> 'p'": lambda g, _: g != "p",
-    "v >= 0 OR g = 'q'": lambda g, v: (v is not None and v >= 0) or g == "q",
-    "NOT v = 1": lambda _, v: v is not None and v != 1,
-    "FALSE": lambda _, __: False,
-}
 
 
 def by_id(src: Changes) -> Merge:

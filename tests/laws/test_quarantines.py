@@ -19,6 +19,7 @@ from lakehouse.errors import StaleInputsError
 from lakehouse.materialization import Materialization
 from lakehouse.spark.listeners import Notice, PhaseBegan, PhaseEnded, listening
 from lakehouse.writes.write import Write
+from tests.support.judged import CONDITIONS, KilledError
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.ready_runs import ready
 from tests.support.slow import slow
@@ -27,19 +28,6 @@ HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "1"))
 STEPS = 7
 Row = tuple[int, int | None, str, int | None]
 Result = tuple[object, ...]
-Holds = Callable[[str, int | None], bool]
-"""Whether a condition is TRUE of a group and a value; NULL is not."""
-CONDITIONS: dict[str, Holds] = {
-    "v > 0": lambda _, v: v is not None and v > 0,
-    "v IS NULL OR v < 2": lambda _, v: v is None or v < 2,
-    "g <> 'p'": lambda g, _: g != "p",
-    "v >= 0 OR g = 'q'": lambda g, v: (v is not None and v >= 0) or g == "q",
-    "FALSE": lambda _, __: False,
-}
-
-
-class KilledError(BaseException):
-    """What ends a run as a killed process does: nothing of the library catches it."""
 
 
 def by_key(src: Changes) -> Merge:

@@ -4,12 +4,13 @@ from functools import partial
 
 import pytest
 
-from lakehouse import Aggregate, Append, Changes, Expect, History, Merge, Overwrite, Snapshot, Table, View
+from lakehouse import Aggregate, Changes, Expect, History, Snapshot, Table, View
 from lakehouse.delta.expect import OnFailure
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors import DefinitionError, ExpectationError
 from lakehouse.spark.listeners import listening
 from tests.support.interleave import rivals
+from tests.support.judged import all_rows, copies, create_source, largest, log
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.raises import raises_code
 from tests.support.ready_runs import ready
@@ -24,19 +25,6 @@ def positive(on_failure: OnFailure = "warn", key: str | tuple[str, ...] = "id") 
     return Table(key=key, expect=Expect("v > 0", on_failure))
 
 
-def copies(src: Changes) -> Merge:
-    touched = src.touched("id")
-    return Merge(touched.rows, touched)
-
-
-def all_rows(src: Changes) -> Overwrite:
-    return Overwrite(src.source)
-
-
-def largest(src: Changes) -> View:
-    return View("SELECT g, max(v) AS v FROM src GROUP BY g")
-
-
 def summed(src: Changes) -> View:
     return View("SELECT g, count(*) AS n, sum(v) AS v FROM src GROUP BY g")
 
@@ -49,13 +37,9 @@ def past(src: Changes) -> History:
     return History(src)
 
 
-def log(src: Changes) -> Append:
-    return Append(src.appended())
-
-
 @pytest.fixture
 def source(lake: Lake) -> Lake:
-    lake.create("src", [(1, "a", 5), (2, "a", -1), (3, "b", None), (4, "c", 9)], "id int, g string, v int")
+    create_source(lake)
     return lake
 
 

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from lakehouse import Append, Changes, Expect, Merge, Overwrite, Table, View
+from lakehouse import Changes, Expect, Merge, Table
 from lakehouse.commit.outcome import AlreadyApplied
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import WriteError
 from lakehouse.spark.listeners import listening
 from tests.support.interleave import after, before, raises
+from tests.support.judged import KilledError, all_rows, copies, create_source, largest, log
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.raises import raises_code
 from tests.support.ready_runs import committed, ready
@@ -24,27 +25,6 @@ UNIQUE = Table(key="id", expect=(POSITIVE, Expect.unique_key()))
 WAYS = pytest.mark.parametrize("limits", [Limits(), slow(Limits(driver_rows=0))])
 
 
-class KilledError(BaseException):
-    """What ends a run as a killed process does: nothing of the library catches it."""
-
-
-def copies(src: Changes) -> Merge:
-    touched = src.touched("id")
-    return Merge(touched.rows, touched)
-
-
-def all_rows(src: Changes) -> Overwrite:
-    return Overwrite(src.source)
-
-
-def largest(src: Changes) -> View:
-    return View("SELECT g, max(v) AS v FROM src GROUP BY g")
-
-
-def log(src: Changes) -> Append:
-    return Append(src.appended())
-
-
 def alerts(copies_quarantine: Changes) -> Merge:
     touched = copies_quarantine.touched("id")
     return Merge(touched.rows.groupBy("id").count(), touched)
@@ -52,7 +32,7 @@ def alerts(copies_quarantine: Changes) -> Merge:
 
 @pytest.fixture
 def source(lake: Lake) -> Lake:
-    lake.create("src", [(1, "a", 5), (2, "a", -1), (3, "b", None), (4, "c", 9)], "id int, g string, v int")
+    create_source(lake)
     return lake
 
 

@@ -232,6 +232,7 @@ def test_a_run_says_a_line_for_each_asset_and_a_sentence_at_the_end() -> None:
         "✖ d    failed: It is wrong.",
         "○ e    not run: a step that it reads failed",
     ]
+    assert render(asset_line(results[1], 1)).startswith("✔ b/c  version 2"), "a table that nobody asked for, too"
     ended = RunResult(
         "91d0c2d4e5", is_here=True, succeeded=False, assets=results, checks=2, failed_checks=(), seconds=64.0
     )

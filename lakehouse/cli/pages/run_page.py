@@ -29,11 +29,11 @@ def asset_line(result: AssetResult | FailedCheck, width: int) -> Text:
 
     Args:
         result: What became of it.
-        width: The length of the longest name.
+        width: The length of the longest name that is expected.
     """
     if isinstance(result, FailedCheck):
         return assemble(("✖ ", WRONG), f"check {result.name} of {result.asset}: ", (result.why or "not passed", WRONG))
-    line = Text.assemble(_sign(result.end), table_name(result.asset), " " * (width - len(result.asset) + 2))
+    line = Text.assemble(_sign(result.end), table_name(result.asset), " " * (max(width - len(result.asset), 0) + 2))
     match result.end:
         case AssetEnd.WRITTEN:
             line.append(f"version {result.version}  " if result.version is not None else "")

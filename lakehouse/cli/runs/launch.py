@@ -10,6 +10,7 @@ from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_tar
 from lakehouse.cli.loading import Target, definitions, target
 from lakehouse.cli.runs.run_request import ALLOWED, RunRequest
 from lakehouse.cli.runs.run_result import RunResult
+from lakehouse.delta.expect import SUFFIX
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -99,7 +100,9 @@ def _result(
     from lakehouse.cli.runs.run_log import RunLog
     from lakehouse.cli.runs.submit import enqueue, execute_here, has_daemon, holds_pools, tags_of, wait_for
 
-    began, width = time.time(), max(map(len, request.assets))
+    began = time.time()
+    quarantines = [table.name + SUFFIX for table in tables if table.declared.quarantines]
+    width = max(map(len, (*request.assets, *quarantines)))
     is_here, config = not has_daemon(instance, began), cast("dict[str, Any]", given.config or {})
     steps = {table.asset.op.name: (table.name,) for table in tables if table.asset is not None}
     # With --json the output is the document, so that what happens is said beside it.

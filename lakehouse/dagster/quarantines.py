@@ -41,6 +41,14 @@ def is_quarantine(table: AssetTable) -> bool:
     return isinstance(table.definition, dg.AssetSpec) and QUARANTINE_OF in table.definition.metadata
 
 
+def writer_of_table(table: AssetTable, code_location: CodeLocation) -> AssetTable | None:
+    """The table of the asset whose runs write a table, a quarantine with its table; None if no asset writes it here."""
+    spec, writer = table.definition, table
+    if isinstance(spec, dg.AssetSpec) and QUARANTINE_OF in spec.metadata:
+        writer = code_location[dg.AssetKey.from_user_string(spec.metadata[QUARANTINE_OF])]
+    return writer if writer.is_written and writer.root is not None else None
+
+
 def _spec_of(table: AssetTable) -> dg.AssetSpec:
     assert table.asset is not None, f"an asset makes {table.name}"
     spec, quarantining = table.asset.specs_by_key[table.key], [e for e in table.declared.expectations if e.quarantines]

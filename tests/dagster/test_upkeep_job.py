@@ -13,7 +13,7 @@ import dagster as dg
 import pytest
 from dagster._core.utils import make_new_run_id
 
-from lakehouse import Append, Changes, DeltaIOManager, Table, Upkeep, incremental
+from lakehouse import Append, Changes, DeltaIOManager, Expect, Merge, Table, Upkeep, incremental
 from lakehouse.dagster.failures import refuse_second_driver
 from lakehouse.dagster.nights.keeping import UPKEEP_JOB
 from lakehouse.dagster.run_tags import DRIVER, KEEPING, NIGHT
@@ -150,6 +150,30 @@ def test_a_table_that_a_run_is_writing_is_left_to_the_next_night(tmp_path: Path,
         )
     ] * 2, "it has a second turn, behind the others"
     assert instance.get_run_by_id(result.run_id).tags[KEEPING] == "copies"  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_a_quarantine_is_kept_too_and_waits_for_the_runs_of_its_table(
+    tmp_path: Path, instance: dg.DagsterInstance
+) -> None:
+    @dg.asset(metadata=Table(key="id", expect=Expect("id > 0", "quarantine")))
+    def judged(orders: Changes) -> Merge: ...
+
+    for _ in range(20):
+        append(tmp_path, "judged_quarantine", 1)
+    manager = DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root=str(tmp_path))
+    defs = incremental(dg.Definitions(assets=[orders, judged], resources={"io_manager": manager}), upkeep=CRON)
+    job = defs.resolve_job_def(UPKEEP_JOB)
+    assert "judged_quarantine (" in failure(job.execute_in_process(instance=instance, raise_on_error=False)), "no Spark"
+    results = list[dg.ExecuteInProcessResult]()
+
+    @dg.asset(name="judged")
+    def writing() -> None:
+        results.append(job.execute_in_process(instance=instance))
+
+    other = dg.materialize([writing], instance=instance)
+    lines = [line for line in log_lines(instance, results[0]) if line.startswith("judged_quarantine")]
+    assert len(lines) == 2
+    assert lines[0].endswith(f"Run {other.run_id[:8]} is writing it.")
 
 
 def test_a_run_on_another_driver_is_refused_a_table_on_s3_while_upkeep_works_on_it(

@@ -220,6 +220,24 @@ def test_another_condition_or_a_full_refresh_replaces_the_whole_quarantine(sourc
 
 
 @pytest.mark.slow
+def test_upkeep_of_a_quarantine_has_nothing_compared(source: Lake) -> None:
+    source.materialize(copies, TABLE)
+    source.sql("UPDATE {src} SET v = -5 WHERE id = 1")
+    source.materialize(copies, TABLE)
+    source.sql("UPDATE {src} SET v = 5 WHERE id = 2")
+    source.materialize(copies, TABLE)
+    rows, version = source.rows("copies_quarantine"), source.version("copies_quarantine")
+    for statement in ("OPTIMIZE {q}", "REORG TABLE {q} APPLY (PURGE)", "VACUUM {q}"):
+        source.sql(statement.replace("{q}", "{copies_quarantine}"))
+    assert source.version("copies_quarantine") > version
+    source.sql("UPDATE {src} SET v = 1 WHERE id = 1")
+    assert source.begin(copies, TABLE).run.together is None, "the position of the table is believed"
+    source.materialize(copies, TABLE)
+    assert [row[0] for row in rows] == [1, 3]
+    assert [row[0] for row in quarantined(source)] == [3]
+
+
+@pytest.mark.slow
 def test_a_quarantine_that_is_gone_is_made_again(source: Lake) -> None:
     import shutil
 

@@ -17,7 +17,7 @@ from lakehouse.upkeep.readers import ReaderKind, Readers, readers_of
 from lakehouse.upkeep.registration import register, release, time_travel
 
 if TYPE_CHECKING:
-    from lakehouse.dagster.code_location import AssetTable
+    from lakehouse.dagster.code_location import AssetTable, CodeLocation
     from lakehouse.delta.file_log import FileLog
 
 
@@ -113,7 +113,7 @@ def _change(given: Namespace) -> None:
     from lakehouse.upkeep.carry_out import change_properties
 
     defs = definitions(given)
-    table = table_of_ours(given.table, {each.name: each for each in code_location_of(defs).tables.values()})
+    table = table_of_ours(given.table, code_location_of(defs))
     manager, ref = managers_of(defs.resources)[table.manager], table.ref
     assert ref is not None, f"{table.name} has a manager"
     head = ref.log(manager.writing_session).head()
@@ -124,17 +124,20 @@ def _change(given: Namespace) -> None:
     change_properties(manager.writing_session(), ref, change)
 
 
-def table_of_ours(name: str, tables: "Mapping[str, AssetTable]") -> "AssetTable":
-    """The table of a name that an asset of the code location writes.
+def table_of_ours(name: str, code_location: "CodeLocation") -> "AssetTable":
+    """The table of a name that an asset of the code location writes; a quarantine as well.
 
     Raises:
         UsageError: There is no table of that name.
         UpkeepError (NOT_OURS): Another program writes it.
     """
+    from lakehouse.dagster.quarantines import writer_of_table
+
+    tables = {table.name: table for table in code_location.tables.values()}
     if name not in tables:
         raise UsageError(no_such("table", name, tables))
     table = tables[name]
-    if table.root is None or not table.is_written:
+    if writer_of_table(table, code_location) is None:
         raise UpkeepError.not_ours(
             name,
             "no asset of the code location writes it",

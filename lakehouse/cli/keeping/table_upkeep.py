@@ -31,8 +31,7 @@ def _run(given: Namespace) -> Answer:
 
     defs = definitions(given)
     code_location = code_location_of(defs)
-    named = {table.name: table for table in code_location.tables.values()}
-    listed = [table_of_ours(name, named) for name in given.tables] or tables_to_keep(code_location)
+    listed = [table_of_ours(name, code_location) for name in given.tables] or tables_to_keep(code_location)
     managers, run, results = managers_of(defs.resources), str(uuid4()), list[UpkeepResult]()
     readable = readable_logs(code_location)
     for table in listed:

@@ -19,6 +19,7 @@ from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.failures import driver_tag, runs_writing
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.nights.night_schedule import end_of_night, night_schedule, refuse_no_limit
+from lakehouse.dagster.quarantines import writer_of_table
 from lakehouse.dagster.run_tags import KEEPING, UPKEEP_OF
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.file_log import FileLog
@@ -156,8 +157,8 @@ def keep(
 
 
 def tables_to_keep(code_location: CodeLocation) -> list[AssetTable]:
-    """The tables that assets of a code location write."""
-    return [table for table in code_location.tables.values() if table.is_written and table.root is not None]
+    """The tables that assets of a code location write, and their quarantines."""
+    return [table for table in code_location.tables.values() if writer_of_table(table, code_location) is not None]
 
 
 def upkeep_job(code_location: CodeLocation, upkeep: Upkeep) -> dg.Definitions:
@@ -241,7 +242,8 @@ class _Night:
         needed = self._look(table)
         assert needed is not None, f"{table.name} was there"
         # First this run says what it does, and then it looks at the others: as a run that writes the table does.
-        instance.add_run_tags(run, {KEEPING: table.name} | driver_tag(table.ref, manager.driver))
+        written = {KEEPING: self._written_with(table).name}
+        instance.add_run_tags(run, written | driver_tag(table.ref, manager.driver))
         steps = steps_of(needed.tasks, self.upkeep.max_bytes, rewritten)
         return keep(manager, table, needed, run, steps, lambda: self._is_late or self._writer(table) is not None)
 
@@ -254,9 +256,15 @@ class _Night:
 
     def _writer(self, table: AssetTable) -> dg.DagsterRun | None:
         """A run that is writing a table now; None if no run is."""
-        assert table.asset is not None, f"an asset writes {table.name}"
-        writers = runs_writing(self.context.instance, self.context.run_id, table.name, table.asset.op.name)
-        return next(writers, None)
+        writer = self._written_with(table)
+        assert writer.asset is not None, f"an asset writes {table.name}"
+        return next(runs_writing(self.context.instance, self.context.run_id, writer.name, writer.asset.op.name), None)
+
+    def _written_with(self, table: AssetTable) -> AssetTable:
+        """The table of the asset whose runs write a table, which is another one for a quarantine."""
+        writer = writer_of_table(table, self.code_location)
+        assert writer is not None, f"an asset writes {table.name}"
+        return writer
 
     def _why_not_all(self, result: UpkeepResult, writer: dg.DagsterRun | None) -> Iterator[str]:
         if result.rest and self._is_late:

@@ -28,6 +28,8 @@ MORE = (
     "archive",
     "cliffs",
     "key_types",
+    "expectations",
+    "hourly",
     "views",
 )
 LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts")

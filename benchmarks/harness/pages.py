@@ -27,6 +27,8 @@ TITLES = {
     "archive": "Where the events of a key lie",
     "cliffs": "Cliffs",
     "key_types": "Keys of any type",
+    "expectations": "Expectations",
+    "hourly": "Fifty days of an hourly table",
     "contention": "Writers that meet",
     "stores": "On S3, beside a disk",
     "cold": "A process for every run",

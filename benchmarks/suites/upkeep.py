@@ -36,6 +36,7 @@ def run(lab: Lab) -> Result:
         ours.prepare(pair)
         lab.spark.sql(f"ALTER TABLE {name(pair.source)} SET TBLPROPERTIES ({KEPT})").collect()
         append_often(pair.source, commits)
+        DeltaTable(str(pair.source)).create_checkpoint()
         ours.step(pair)
         table = Measured(lab, ours, pair)
         before = table.read_and_step("before")
@@ -63,13 +64,13 @@ def run(lab: Lab) -> Result:
     )
 
 
-def append_often(table: Path, commits: int) -> None:
-    """Appends a few rows in each of many commits, as an ingestion that runs all day does.
+def append_often(table: Path, commits: int, done: int = 0) -> None:
+    """Appends a few rows in each of many commits, as an ingestion that runs all day does, after so many others.
 
     By hand, because delta-rs replays the table for each commit: an hour for ten thousand of them.
     """
-    first = DeltaTable(str(table)).version() + 1
-    for number in range(commits):
+    first = DeltaTable(str(table)).version() + 1 - done
+    for number in range(done, done + commits):
         ids, file = range(-EACH * (number + 1), -EACH * number), table / f"part-{first + number:05}-appended.parquet"
         columns = {column: pa.array(ids, pa.int64()) for column in ("id", "value")}
         pq.write_table(pa.table(columns), file)
@@ -91,7 +92,17 @@ def append_often(table: Path, commits: int) -> None:
         }
         lines = [json.dumps({"commitInfo": info}), json.dumps({"add": add})]
         (table / "_delta_log" / f"{first + number:020}.json").write_text("\n".join(lines) + "\n")
-    DeltaTable(str(table)).create_checkpoint()
+
+
+def due_of(pair: Pair, table: str, now: int) -> TableUpkeep:
+    """What one of the two tables needs, by its rules; `now` in milliseconds since the epoch."""
+    paths = {"source": pair.source, "target": pair.target}
+    logs = {each: FileLog(Location(str(path)), each) for each, path in paths.items()}
+    readers = readers_of(table, logs, now)
+    assert readers is not None
+    due = upkeep_of(logs[table], readers, Rules())
+    assert due is not None
+    return due
 
 
 class Measured:
@@ -128,13 +139,7 @@ class Measured:
             Worker(self.lab.spark, ref, "benchmark").carry_out(due, steps_of(due.tasks).now)
 
     def _look(self, days: int) -> TableUpkeep:
-        paths = {"source": self.pair.source, "target": self.pair.target}
-        logs = {each: FileLog(Location(str(path)), each) for each, path in paths.items()}
-        readers = readers_of("source", logs, int(time.time() * 1000) + days * DAY)
-        assert readers is not None
-        due = upkeep_of(logs["source"], readers, Rules())
-        assert due is not None
-        return due
+        return due_of(self.pair, "source", int(time.time() * 1000) + days * DAY)
 
     def _line(self, what: str, cost: Cost) -> None:
         live = self._look(0).live

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from benchmarks.harness.earlier import set_back
 from lakehouse.cli.comparisons import Comparison
 from lakehouse.cli.main import main
 from lakehouse.cli.pages.status_report import status_report
@@ -16,7 +17,6 @@ from lakehouse.status.lakehouse_status import LakehouseStatus, TableReport
 from lakehouse.status.past_runs import LostAttempts
 from lakehouse.status.table_status import NewCode, SourcePosition, TableStatus
 from tests.support.marked_tables import append, run
-from tests.upkeep.earlier import set_back
 
 NOW = 1_700_000_000_000
 DAY = 86_400_000

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from benchmarks.harness.earlier import set_back
 from lakehouse.cursor.newest_mark import mark_in
 from lakehouse.upkeep.due import UpkeepWork
 from tests.reliability.checker import check
@@ -13,7 +14,6 @@ from tests.reliability.upkeep_victim import UpkeepOrder, UpkeepPoint
 from tests.reliability.victim import in_our_jvm, in_own_jvm, started
 from tests.support.lake import Lake
 from tests.upkeep.by_hand import carry_out, compares, look
-from tests.upkeep.earlier import set_back
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.kill]
 PROPERTIES = (

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
+from benchmarks.harness.earlier import set_back
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.status.lakehouse_status import LOOKED_BACK, Declarations, LakehouseStatus, TableReport, lakehouse_status
@@ -14,7 +15,6 @@ from lakehouse.status.reader_looks import Holder
 from lakehouse.status.table_status import TableState
 from lakehouse.upkeep.due import UpkeepWork
 from tests.support.marked_tables import append, run
-from tests.upkeep.earlier import set_back
 
 DAY = 86_400_000
 

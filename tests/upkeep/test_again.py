@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from benchmarks.harness.earlier import set_back
 from lakehouse.cursor.again import again, standing_since
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.file_log import FileLog
@@ -16,7 +17,6 @@ from lakehouse.upkeep.due import Rules, UpkeepWork, upkeep_of
 from lakehouse.upkeep.readers import readers_of
 from tests.support.daily import run_day
 from tests.support.marked_tables import append, run
-from tests.upkeep.earlier import set_back
 
 NEVER = Rules(small_files=1_000_000, freed_share=1e9, freed_age=timedelta(days=1_000))
 

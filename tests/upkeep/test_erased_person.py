@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from benchmarks.harness.earlier import set_back
 from lakehouse import Append, Changes, History, Merge, Table
 from resources.environments import PROJECT
 from tests.support.lake import Lake
-from tests.upkeep.earlier import set_back
 
 PAGE = (PROJECT / "docs" / "how-to" / "erase-a-person.md").read_text()
 STEPS = dict(re.findall(r"^## (\d)\. .*?$(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from benchmarks.harness.earlier import set_back
 from lakehouse.cli.main import main
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
@@ -15,7 +16,6 @@ from lakehouse.upkeep.past_files import TablePast, past_of
 from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, ReaderState, readers_of
 from tests.support.daily import run_day
 from tests.support.marked_tables import append, run
-from tests.upkeep.earlier import set_back
 
 DAY = 86_400_000
 NOW = int(time.time() * 1000)

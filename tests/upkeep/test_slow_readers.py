@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, example, given, note, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from benchmarks.harness.earlier import set_back
 from lakehouse import Table
 from lakehouse.upkeep.carry_out import change_properties
 from lakehouse.upkeep.readers import ReaderState
@@ -24,7 +25,6 @@ from tests.support.assets import copy
 from tests.support.lake import Lake
 from tests.support.model import Delete, Insert, Model, Update, edits, rows
 from tests.upkeep.by_hand import carry_out, compares, log_of, look, states
-from tests.upkeep.earlier import set_back
 
 HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "0"))
 KEYED = Table(key="id")

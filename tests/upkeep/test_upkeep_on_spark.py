@@ -7,6 +7,7 @@ from urllib.parse import unquote
 import dagster as dg
 import pytest
 
+from benchmarks.harness.earlier import set_back
 from lakehouse import Append, Changes, DeltaIOManager, Table, Upkeep, change_sensor, incremental
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
@@ -22,7 +23,6 @@ from tests.support.raises import raises_code
 from tests.support.ready_runs import KEYED, SRC, copy, ready
 from tests.support.ticks import ticked
 from tests.upkeep.by_hand import carry_out, compares, log_of, look, states
-from tests.upkeep.earlier import set_back
 
 ONLY_FREE = Rules(freed_share=0.0)
 orders = dg.AssetSpec("orders", metadata=Table())

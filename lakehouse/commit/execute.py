@@ -58,11 +58,12 @@ def save_mark(spark: SparkSession, ref: TableRef, mark: Mark) -> None:
     save(spark.read.table(ref.identifier).limit(0), ref, mark, "append")
 
 
-def save_by(writer: DataFrameWriter, spark: SparkSession, ref: TableRef) -> None:
-    """Saves by path, or by the name in the catalog."""
+def save_by(writer: DataFrameWriter, spark: SparkSession, ref: TableRef, external_path: str | None = None) -> None:
+    """Saves by path, or by the name in the catalog; there a new table is external if it has a path."""
     if ref.path is not None:
         writer.save(ref.path)
         return
+    writer = writer if external_path is None else writer.option("path", external_path)
     # On a thread without an active session classic Spark takes the table for a new one and finds that it exists.
     spark.createDataFrame(pa.table({"active": [True]}))
     writer.saveAsTable(ref.identifier)
@@ -88,6 +89,8 @@ def create(rows: DataFrame, run: Run, mark: Mark) -> None:
         layout = f"PARTITIONED BY ({quote_all(table.partition_columns)}) "
     elif table.cluster_columns:
         layout = f"CLUSTER BY ({quote_all(table.cluster_columns)}) "
+    if table.external_path is not None:
+        layout += f"LOCATION {literal(table.external_path)} "
     rest = f"{run.ref.identifier} USING delta {layout}TBLPROPERTIES ({properties}) AS SELECT * FROM"
     with handed_over(described, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
         try:
@@ -116,7 +119,13 @@ def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
     writer = rows.limit(0).write.format("delta").mode("error").options(**table.all_properties)
     writer = writer.partitionBy(*table.partition_columns) if table.partition_columns else writer
     writer = writer.clusterBy(*table.cluster_columns) if table.cluster_columns else writer
-    save_by(writer, rows.sparkSession, run.ref)
+    try:
+        save_by(writer, rows.sparkSession, run.ref, table.external_path)
+    except AnalysisException as error:
+        if Meaning.NAME_TAKEN in said_by(error) and run.ref.log(lambda: rows.sparkSession).head() is None:
+            where = _refuse_unregistered(rows.sparkSession, run, error)
+            raise TableError.files_without_log(run.name, run.ref.identifier, where or run.ref.location) from error
+        raise
     within = run.within(rows.schema)
     if within is None:
         save(rows, run.ref, mark, "append")
@@ -124,21 +133,25 @@ def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
         save(rows, run.ref, mark, "overwrite", replaceWhere=within)
 
 
-def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException) -> None:
+def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException) -> str | None:
     """Refuses to replace what Delta would not see: a table of another format, or one that the catalog does not know.
+
+    Returns:
+        The directory of a table that has a name in the catalog.
 
     Raises:
         TableError (NAME_TAKEN): The catalog has the name, and no Delta table is there.
         TableError (UNREGISTERED_TABLE): The directory of the name holds a Delta table.
     """
     if run.ref.path is not None:
-        return
+        return None
     where = (error.getMessageParameters() or {}).get("tableLocation")
     if where is None:  # the name is taken; of a directory that is not empty Delta says which
         raise TableError.name_taken(run.name, run.ref.identifier) from error
     head = TableRef.at_path(run.name, where).log(lambda: spark).head()
     if head is not None:
         raise TableError.unregistered_table(run.name, run.ref.identifier, where, head.version) from error
+    return where
 
 
 def _refuse_other_file_system(spark: SparkSession, run: Run, error: AnalysisException) -> None:

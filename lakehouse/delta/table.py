@@ -91,7 +91,8 @@ class Table(Declared):
             key deletion vectors are, unless they are switched off here.
         name: A catalog name (`catalog.schema.table`) instead of a path under the IO manager's root; a part that has
             dots of its own stands in backticks.
-        path: An address of its own instead of a path under that root: absolute, or with a scheme (`s3a://...`).
+        path: An address of its own instead of a path under that root: absolute, or with a scheme (`s3a://...`). With
+            `name`, where a run creates the table, which is then an external table of the catalog.
         on_gap: What to do if the changes of a source can no longer be read: `"reconcile"` compares the full
             result with the table and writes the difference; `"fail"` leaves the decision to you.
         columns: Descriptions by column, kept as comments in the table and shown in Dagster.
@@ -149,8 +150,6 @@ class Table(Declared):
             raise ValueError(f"name is a catalog name such as catalog.schema.table, not {self.name!r}.")
         if self.path is not None and scheme_of(self.path) is None and not self.path.startswith("/"):
             raise ValueError(f"path is absolute or has a scheme, such as s3a://bucket/orders, not {self.path!r}.")
-        if self.path is not None and self.name is not None:
-            raise ValueError("A table has a catalog name or a path: give name or path.")
         self._keep()
 
     @property
@@ -188,6 +187,11 @@ class Table(Declared):
         path = None if path is None else path.rstrip("/") + SUFFIX
         layout = (self.partition_by, self.cluster_by, self.properties)
         return Table((*self.key_columns, NTH), *layout, name=name, path=path)
+
+    @property
+    def external_path(self) -> str | None:
+        """Where a run creates an external table of a catalog; None of any other table."""
+        return self.path.rstrip("/") if self.path is not None and self.name is not None else None
 
     @property
     def all_properties(self) -> dict[str, str]:

@@ -107,6 +107,16 @@ class TableError(WriteError):
         )
 
     @classmethod
+    @with_code("FILES_WITHOUT_LOG")
+    def files_without_log(cls, asset: str, name: str, where: str) -> Self:
+        """Files without a log where a table would be whose first commit cannot tell them from those of a rival."""
+        return cls(
+            f"'{asset}' would create {name}, whose columns are mapped, and its directory {where} has files but no log "
+            f"of Delta, as a writer leaves them that ended before its first commit.",
+            f"Nothing was written. If nobody is creating the table now, remove {where} and run the asset again.",
+        )
+
+    @classmethod
     @with_code("OTHER_FILE_SYSTEM")
     def other_file_system(cls, asset: str, where: str, version: int) -> Self:
         """A table that Spark sees at a path where this process sees none."""

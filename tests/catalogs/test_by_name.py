@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse import Append, Changes, Merge, Table
+from lakehouse import Append, Changes, Expect, Merge, Table
 from lakehouse.commit.outcome import Committed, Unchanged
 from lakehouse.difference.statements import Create
 from lakehouse.spark.table_version import TableRef
@@ -94,6 +94,52 @@ def test_a_table_of_ours_is_managed_and_stands_where_its_schema_is(lake: Named) 
         assert any((place / "kept").glob("*.parquet"))
     finally:
         lake.spark.sql(f"DROP SCHEMA {lake.elsewhere['kept']} CASCADE")
+
+
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_a_table_of_ours_with_a_path_is_external_and_outlives_its_name(lake: Named, mapping: str) -> None:
+    place, mapped = lake.root / "far" / "kept", {"delta.columnMapping.mode": mapping}
+    table = Table("id", name=f"{lake.schema}.kept", path=f"{place}/", properties=mapped)
+    lake.sql(f"CREATE TABLE {{src}} USING delta {FEED} {ROWS}")
+    for edit in (None, *EDITS):
+        if edit is not None:
+            lake.sql(edit)
+        assert isinstance(lake.materialize(kept, table), Committed)
+        assert lake.rows("kept") == lake.rows("src")
+    said = description(lake, "kept")
+    assert (said["Type"], said["Location"]) == ("EXTERNAL", f"file:{place}")
+    lake.sql("DROP TABLE {kept}")
+    with raises_code("UNREGISTERED_TABLE", match=f"USING delta LOCATION 'file:{place}'"):
+        lake.materialize(kept, table)
+    lake.sql(f"CREATE TABLE {{kept}} USING delta LOCATION 'file:{place}'")
+    assert isinstance(lake.materialize(kept, table), Unchanged)
+    assert lake.rows("kept") == lake.rows("src")
+
+
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_files_of_a_writer_that_died_are_replaced_or_refused(lake: Named, mapping: str) -> None:
+    """A table with mapped columns is created without a transaction's identifier, so a rival's commit could be lost."""
+    place = lake.root / "far" / "kept"
+    table = Table("id", name=f"{lake.schema}.kept", path=str(place), properties={"delta.columnMapping.mode": mapping})
+    lake.sql(f"CREATE TABLE {{src}} USING delta {FEED} {ROWS}")
+    place.mkdir(parents=True)
+    (place / "part-00000.snappy.parquet").write_bytes(b"half a fi")
+    if mapping == "name":
+        with raises_code("FILES_WITHOUT_LOG", match=f"remove file:{place} and run"):
+            lake.materialize(kept, table)
+        shutil.rmtree(place)
+    lake.materialize(kept, table)
+    assert lake.rows("kept") == lake.rows("src")
+
+
+def test_the_quarantine_of_an_external_table_is_external_beside_it(lake: Named) -> None:
+    place = lake.root / "far" / "kept"
+    table = Table("id", name=f"{lake.schema}.kept", path=str(place), expect=Expect("v < 25", "quarantine"))
+    lake.sql(f"CREATE TABLE {{src}} USING delta {FEED} {ROWS}")
+    lake.materialize(kept, table)
+    assert lake.rows("kept") == [(1, 10), (2, 20)]
+    assert [row[:2] for row in lake.rows("kept_quarantine")] == [(3, 30)]
+    assert description(lake, "kept_quarantine")["Location"] == f"file:{place}_quarantine"
 
 
 def test_a_table_that_was_dropped_is_made_anew_with_all_rows(lake: Named) -> None:

@@ -72,6 +72,7 @@ def test_a_table_is_not_at_a_relative_path(path: str):
         Table(path=path)
 
 
-def test_a_table_has_a_name_or_a_path():
-    with pytest.raises(ValueError, match="give name or path"):
-        Table(path="/lake/orders", name="shop.orders")
+def test_a_table_with_a_name_and_a_path_is_external_and_so_is_its_quarantine():
+    table = Table("id", path="/lake/orders/", name="shop.orders")
+    assert (table.external_path, table.quarantine.external_path) == ("/lake/orders", "/lake/orders_quarantine")
+    assert Table(path="/lake/orders").external_path is Table(name="shop.orders").external_path is None

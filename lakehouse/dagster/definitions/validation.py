@@ -24,7 +24,6 @@ from lakehouse.errors import DefinitionError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested
-from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.view import View
 from lakehouse.writes.write import refuse_left_out_rows
 
@@ -84,7 +83,7 @@ def validate_location(definitions: dg.Definitions, code_location: CodeLocation) 
     for name, manager in managers_of(definitions.resources).items():
         if (misfit := manager.location.misfit()) is not None:
             raise DefinitionError(f"The storage_options of '{name}' do not fit its root: {misfit}. Correct them.")
-    refs: list[TableRef] = []
+    written = list[AssetTable]()
     for table in code_location.tables.values():
         ref = written_ref(table)
         if table.asset is None:
@@ -100,9 +99,8 @@ def validate_location(definitions: dg.Definitions, code_location: CodeLocation) 
                 )
             if table.kind is View:
                 _refuse_view(table, table.asset, code_location)
-            refs.append(ref)
-    of_specs = (table.ref for table in code_location.tables.values() if table.is_spec)
-    _refuse_nested([*refs, *filter(None, of_specs)])
+            written.append(table)
+    _refuse_nested([*written, *(table for table in code_location.tables.values() if table.is_spec)])
     refuse_lost_archives(code_location)
     return automate(with_pools(definitions, code_location), code_location)
 
@@ -178,9 +176,10 @@ def _refuse_expectations(table: AssetTable) -> None:
     refuse_left_out_rows(table.name, table.declared, table.kind)
 
 
-def _refuse_nested(refs: Iterable[TableRef]) -> None:
+def _refuse_nested(tables: Iterable[AssetTable]) -> None:
     """Refuses a table inside another's directory, because the VACUUM of the outer table would delete its files."""
-    directories = {str(PurePosixPath(ref.path)): ref.name for ref in refs if ref.path is not None}
+    paths = ((table.declared.external_path or (table.ref and table.ref.path), table.name) for table in tables)
+    directories = {str(PurePosixPath(path)): name for path, name in paths if path is not None}
     for path, name in directories.items():
         outer = next((directories[str(p)] for p in PurePosixPath(path).parents if str(p) in directories), None)
         if outer is not None:

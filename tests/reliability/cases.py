@@ -22,6 +22,7 @@ class Case:
         kill: What.
         again: When the run is repeated.
         rival: The order of a rival's OPTIMIZE that was under way, the zombie and the rerun; None: there is no rival.
+        of_quarantine: Whether the point is in the commit of the quarantine, before that of the table.
     """
 
     step: str
@@ -29,10 +30,12 @@ class Case:
     kill: Kill
     again: Again
     rival: Rival | None = None
+    of_quarantine: bool = False
 
     def __str__(self) -> str:
         rival = f", {self.rival}" if self.rival else ""
-        return f"{self.step}, {self.point}, {self.kill} killed, again {self.again}{rival}"
+        step = f"{self.step}'s quarantine" if self.of_quarantine else self.step
+        return f"{step}, {self.point}, {self.kill} killed, again {self.again}{rival}"
 
 
 STEPS = ("current", "archive", "totals")
@@ -64,6 +67,7 @@ def _in_the_shared_jvm() -> Iterator[Case]:
     for step in ("current", "totals"):
         yield Case(step, "back-off", "Python", "at once")
     yield from _of_kept_pasts()
+    yield from _of_two_commits()
     for step in ("current", "archive"):
         yield Case(step, "before the log entry", "Python", "after the zombie", "OPTIMIZE first")
         yield Case(step, "before the log entry", "Python", "after the zombie", "zombie first")
@@ -89,6 +93,17 @@ def _of_kept_pasts() -> Iterator[Case]:
     yield Case("kept_past", "entry durable", "Python", "after the zombie")
 
 
+def _of_two_commits() -> Iterator[Case]:
+    """A table and its quarantine: at the points of both commits."""
+    for of_quarantine in (True, False):
+        for point in ("comparison computed", "answered"):
+            yield Case("judged", point, "Python", "at once", of_quarantine=of_quarantine)
+        for again in ("after the zombie", "before the zombie", "beside the zombie"):
+            yield Case("judged", "before the log entry", "Python", again, of_quarantine=of_quarantine)
+        for point in ("data written", "entry durable", "before the hooks"):
+            yield Case("judged", point, "Python", "after the zombie", of_quarantine=of_quarantine)
+
+
 def _in_a_jvm_of_its_own() -> Iterator[Case]:
     for index, point in enumerate(IN_DELTA):
         yield Case(STEPS[index % 3], point, "JVM", "at once")
@@ -100,6 +115,9 @@ def _in_a_jvm_of_its_own() -> Iterator[Case]:
     yield Case("past", "before the log entry", "JVM", "at once")
     yield Case("kept", "entry durable", "both", "at once")
     yield Case("kept_past", "data written", "JVM", "at once")
+    yield Case("judged", "before the log entry", "JVM", "at once", of_quarantine=True)
+    yield Case("judged", "entry durable", "both", "at once", of_quarantine=True)
+    yield Case("judged", "before the log entry", "both", "at once")
     yield Case("archive", "before the log entry", "Python, then its JVM", "at once")
     yield Case("current", "entry durable", "Python, then its JVM", "at once")
 
@@ -110,6 +128,7 @@ TELLING = (
     Case("archive", "before the log entry", "Python", "after the zombie", "OPTIMIZE first"),
     Case("past", "before the log entry", "Python", "beside the zombie"),
     Case("kept", "before the log entry", "Python", "beside the zombie"),
+    Case("judged", "before the log entry", "Python", "before the zombie", of_quarantine=True),
     Case("archive", "before the log entry", "both", "at once"),
 )
 """The cases that run where nobody asks for all of them (LAKEHOUSE_CRASHES=all)."""

@@ -18,7 +18,7 @@ from tests.reliability.cases import Case
 from tests.reliability.checker import Ack, behind, check, check_ledger
 from tests.reliability.delta_files import History, Ledger, log_files
 from tests.reliability.park import park, parked
-from tests.reliability.pipeline import STEPS, assets
+from tests.reliability.pipeline import STEPS, assets, edit, wrong_quarantine
 from tests.reliability.victim import GATE, PHASES, Order, Victim, in_our_jvm, in_own_jvm, started
 from tests.support.lake import Lake
 
@@ -132,7 +132,7 @@ class Crash:
         """The victim comes to its point and is killed there; then the run is repeated as the case says."""
         case, run = self.case, f"victim-{uuid4().hex}"
         data = set((self.lake.root / case.step).glob("*.parquet"))
-        self._victim.begin(Order(self.lake.root, case.step, case.point, run))
+        self._victim.begin(Order(self.lake.root, case.step, case.point, run, case.of_quarantine))
         if case.point == "data partly written":
             _until_there_is(lambda: set((self.lake.root / case.step).glob("*.parquet")) - data)
         elif case.point == "back-off":
@@ -202,7 +202,7 @@ class Crash:
             self.died.append(run)
             self.materialize(name)
             return
-        assert isinstance(outcome, AlreadyApplied), outcome
+        assert isinstance(outcome, AlreadyApplied) != self.case.of_quarantine, outcome
         self.acknowledge(name, run, outcome)
 
     def _let_the_zombie_go(self) -> None:
@@ -226,6 +226,10 @@ class Crash:
         """The asset is brought up to date."""
         (self.lake.root.parent / GATE).touch()
         self.materialize(self.case.step)
+        if self.case.step == "judged":  # what is in its quarantine is corrected, or joined by others
+            for number in range(3, 6):
+                edit(self.lake, number)
+            self.materialize(self.case.step)
 
     def landed(self) -> bool:
         """Whether the run that was killed has a commit in the log."""
@@ -235,7 +239,9 @@ class Crash:
 
     def violations(self) -> list[str]:
         found = check(assets(self.lake.root), self.acks, self.died) + check_ledger(self.ledger, *self.tables)
-        return [str(violation) for violation in [*found, *behind([STEPS[self.case.step].at(self.lake.root)])]]
+        found += behind([STEPS[self.case.step].at(self.lake.root)])
+        other = wrong_quarantine(self.lake.root) if self.case.step == "judged" else None
+        return [*map(str, found), *([] if other is None else [other])]
 
 
 @dataclass

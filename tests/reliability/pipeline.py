@@ -1,4 +1,4 @@
-"""Six tables below one source, the edits that keep it moving, and what each table must hold, in plain Python.
+"""Seven tables below one source, the edits that keep it moving, and what each table must hold, in plain Python.
 
 Every version of a row of `src` has a token of its own, so a change that is lost or applied twice can be seen. After each
 edit an extract of `src` is delivered: rows of `extracts`, whose number is the version of `src`.
@@ -13,10 +13,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse import Aggregate, Append, Changes, History, Merge, Snapshot, Table
+from lakehouse import Aggregate, Append, Changes, Expect, History, Merge, Snapshot, Table
 from tests.reliability.checker import Asset
+from tests.reliability.delta_files import History as Files
 from tests.reliability.delta_files import Row
-from tests.reliability.laws import Law, appends, equals, folds, takes
+from tests.reliability.laws import Law, appends, differs, equals, folds, takes
 from tests.support.lake import Lake
 
 SRC = "id int, k string, v int, token string"
@@ -43,6 +44,12 @@ def totals(current: Changes) -> Aggregate:
 def past(src: Changes) -> History:
     """Every version that a row ever had, with the interval in which it was there."""
     return History(src)
+
+
+def judged(src: Changes) -> Merge:
+    """The rows, by id: those with a small v, and in its quarantine the others."""
+    touched = src.touched("id")
+    return Merge(touched.rows, touched)
 
 
 def kept(extracts: DataFrame) -> Snapshot:
@@ -128,6 +135,7 @@ STEPS = {
         Step(archive, Table(), "src", appends(_archived), "token"),
         Step(totals, Table(key="k"), "current", equals(_totals)),
         Step(past, Table(key="id"), "src", folds(("k", "v", "token")), "token"),
+        Step(judged, Table(key="id", expect=Expect("v < 50", "quarantine")), "src", equals(_current)),
         Step(kept, Table(key="id"), "extracts", equals(_kept), extract=_number),
         Step(kept_past, Table(key="id"), "extracts", takes(delivered, ("k", "v")), extract=_number),
     )
@@ -156,6 +164,16 @@ def edit(lake: Lake, number: int) -> None:
         case _:
             lake.sql(f"UPDATE {{src}} SET k = 'b', token = concat('{token}-', id) WHERE v < 20")
     lake.insert("extracts", [(lake.version("src"), *row) for row in lake.rows("src")])
+
+
+def wrong_quarantine(root: Path) -> str | None:
+    """What is wrong with the quarantine of `judged`, if that is up to date; None if nothing is."""
+    src, quarantine = Files(root / "src"), Files(root / "judged_quarantine")
+    due = [row for row in src.rows(src.newest) if row["v"] >= 50]
+    found = quarantine.rows(quarantine.newest)
+    if any((row["__n"], row["__broken"]) != (1, ["v_lt_50"]) for row in found):
+        return f"the quarantine holds {found}"
+    return differs(due, [{name: row[name] for name in ("id", "k", "v", "token")} for row in found])
 
 
 def assets(root: Path) -> list[Asset]:

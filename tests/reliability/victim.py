@@ -65,12 +65,18 @@ class Order:
         step: The asset's name.
         point: Where it stops.
         run: The id of its run.
+        of_quarantine: Whether the point is in the commit of its quarantine, which is the first of its two.
     """
 
     root: Path
     step: str
     point: Point
     run: str
+    of_quarantine: bool = False
+
+    @property
+    def table(self) -> str:
+        return f"{self.step}_quarantine" if self.of_quarantine else self.step
 
 
 @dataclass
@@ -228,10 +234,13 @@ def _run(spark: SparkSession, order: Order, stop: Callable[[], None]) -> Any:
 
 @contextmanager
 def _armed(spark: SparkSession, order: Order, stop: Callable[[], None]) -> Generator[None]:
-    """The first execution of the run's statement stops at the point."""
+    """The first execution of the run's statement for the table of the order stops at the point."""
     execute: Any = module.execute
 
     def armed(session: SparkSession, statement: Statement, *rest: Any) -> None:
+        if rest[0].name != order.table:
+            execute(session, statement, *rest)
+            return
         module.execute = execute
         match order.point:
             case "comparison computed":

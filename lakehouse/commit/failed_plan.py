@@ -34,17 +34,26 @@ def as_explained(run: Run) -> Generator[None]:
         raise explain_error(run, error) from error
 
 
+def session_error(asset: str, error: Exception) -> LakehouseError | None:
+    """What Spark says of its session or its jars, as an error of this library; None if it speaks of something else."""
+    meanings = diagnose(error)
+    if Meaning.SESSION_ENDED in meanings:
+        return SessionError.session_ended(asset, first_line(error))
+    if Meaning.OTHER_JARS in meanings and refusal(error) is None:
+        return SetupError.other_jars(asset, first_line(error))
+    return None
+
+
 def explain_error(run: Run, error: Exception) -> LakehouseError:
     """An error of Spark as an error of this library: a broken promise, unreadable changes, or a failed plan."""
     broken = broken_promise(run.name, error)
     if broken is not None:
         without_jvm_trace(error)
         return broken
+    of_session = session_error(run.name, error)
+    if of_session is not None:
+        return of_session
     meanings = diagnose(error)
-    if Meaning.SESSION_ENDED in meanings:
-        return SessionError.session_ended(run.name, first_line(error))
-    if Meaning.OTHER_JARS in meanings and refusal(error) is None:
-        return SetupError.other_jars(run.name, first_line(error))
     reason = why_unreadable(error)
     if reason is not None and any(changes.are_of_the_feed for changes in run.changes):
         return LateGapError(run.name, reason)

@@ -8,34 +8,22 @@ import dagster as dg
 from dagster import DagsterRunStatus, RunsFilter
 from pyspark.errors import PySparkException
 
+from lakehouse.commit.failed_plan import session_error
 from lakehouse.dagster.run_tags import COMPARE, DRIVER, GAP, KEEPING
 from lakehouse.delta.location import scheme_of
 from lakehouse.errors import (
     LakehouseError,
     LateGapError,
     NewColumnsError,
-    SessionError,
     SetupError,
     StaleInputsError,
     TableError,
 )
-from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
+from lakehouse.spark.diagnosis import Meaning, diagnose
 from lakehouse.spark.table_version import TableRef
 
 STALE_RETRIES = 3
 """How often a step runs again with new inputs, because its table is not what the run started from."""
-_WORTH_ANOTHER_TRY = frozenset(
-    [
-        "SESSION_ENDED",
-        "SERVER_LOST",
-        "CONFLICT",
-        "UNSETTLED",
-        "UNKNOWN_OUTCOME",
-        "SECOND_DRIVER",
-        "MISSING_FILE",
-        "COMPUTE",
-    ]
-)
 
 
 @contextmanager
@@ -56,7 +44,7 @@ def as_dagster_failures(execution: dg.AssetExecutionContext) -> Generator[None]:
 
 def _failure_of(error: LakehouseError) -> dg.Failure:
     """The failure in place of our error, with its stack: behind the error the log would say the sentence once more."""
-    failure = dg.Failure(f"{error} [lakehouse.{error.code}]", allow_retries=is_worth_another_try(error))
+    failure = dg.Failure(f"{error} [lakehouse.{error.code}]", allow_retries=error.is_temporary)
     return failure.with_traceback(error.__traceback__)
 
 
@@ -90,20 +78,10 @@ def as_our_errors(asset: str) -> Generator[None]:
     except LakehouseError:
         raise
     except Exception as error:
-        meanings = diagnose(error)
-        if Meaning.SESSION_ENDED in meanings:
-            raise SessionError.session_ended(asset, first_line(error)) from error
-        if Meaning.OTHER_JARS in meanings:
-            raise SetupError.other_jars(asset, first_line(error)) from error
+        of_session = session_error(asset, error)
+        if of_session is not None:
+            raise of_session from error
         raise
-
-
-def is_worth_another_try(error: LakehouseError) -> bool:
-    """Whether the next try may succeed: with another server, other rivals, other executors.
-
-    An error about the asset or its table would only be raised again.
-    """
-    return error.code in _WORTH_ANOTHER_TRY
 
 
 UNDER_WAY = [

@@ -31,6 +31,8 @@ class LakehouseError(Exception):
 
     code: str = "LAKEHOUSE"
     """What documents and searches find, as `lakehouse.<code>`: it stays, whatever becomes of the sentences."""
+    is_temporary: bool = False
+    """Whether the next try may succeed: with another session, other rivals, other executors. Else it is said again."""
 
     def __init__(self, happened: str, *then: str) -> None:
         self.happened = happened
@@ -41,7 +43,7 @@ _P = ParamSpec("_P")
 _E = TypeVar("_E", bound=LakehouseError)
 
 
-def with_code(code: str) -> Callable[[Callable[_P, _E]], Callable[_P, _E]]:
+def with_code(code: str, *, is_temporary: bool = False) -> Callable[[Callable[_P, _E]], Callable[_P, _E]]:
     """Gives the error that a constructor builds its code, and each argument of the constructor as an attribute."""
 
     def decorate(build: Callable[_P, _E]) -> Callable[_P, _E]:
@@ -50,7 +52,7 @@ def with_code(code: str) -> Callable[[Callable[_P, _E]], Callable[_P, _E]]:
             error, bound = build(*args, **kwargs), signature(build).bind(*args, **kwargs)
             bound.apply_defaults()
             _, *facts = bound.arguments.items()
-            vars(error).update(facts, code=code)
+            vars(error).update(facts, code=code, is_temporary=is_temporary)
             return error
 
         return build_and_keep

@@ -91,7 +91,7 @@ class ReadError(LakehouseError):
         )
 
     @classmethod
-    @with_code("MISSING_FILE")
+    @with_code("MISSING_FILE", is_temporary=True)
     def missing_file(cls, asset: str, problem: str) -> Self:
         """A data file that a version of a table names, and that does not exist."""
         return cls(

@@ -142,7 +142,7 @@ class WriteError(LakehouseError):
         )
 
     @classmethod
-    @with_code("COMPUTE")
+    @with_code("COMPUTE", is_temporary=True)
     def compute(cls, asset: str, problem: str, why: str) -> Self:
         """Spark lost a result, or what the result is computed from, for a reason that passes."""
         return cls(

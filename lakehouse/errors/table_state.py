@@ -128,7 +128,7 @@ class TableError(WriteError):
         )
 
     @classmethod
-    @with_code("SECOND_DRIVER")
+    @with_code("SECOND_DRIVER", is_temporary=True)
     def second_driver(cls, asset: str, where: str, run: str) -> Self:
         """A table on S3 that two Spark drivers would write at once."""
         return cls(
@@ -174,7 +174,7 @@ class CommitError(LakehouseError):
     """A commit that rivals came before, or of which nobody knows whether it is in the table."""
 
     @classmethod
-    @with_code("CONFLICT")
+    @with_code("CONFLICT", is_temporary=True)
     def conflict(cls, asset: str, attempts: int, seconds: float, lost_to: str, unread: str, advice: str) -> Self:
         """Rivals kept committing first. Nothing was written."""
         times = "once" if attempts == 1 else f"{attempts} times"
@@ -184,7 +184,7 @@ class CommitError(LakehouseError):
         )
 
     @classmethod
-    @with_code("UNKNOWN_OUTCOME")
+    @with_code("UNKNOWN_OUTCOME", is_temporary=True)
     def unknown_outcome(cls, asset: str, attempt: str, problem: str) -> Self:
         """The log could not be read to find out whether the commit landed."""
         return cls(
@@ -198,6 +198,7 @@ class UnsettledError(CommitError):
     """A commit is in the table, but a rival committed between the comparison and this commit."""
 
     code = "UNSETTLED"
+    is_temporary = True
 
     def __init__(self, asset: str, version: int, attempts: int, rows: str, problem: str = "") -> None:
         self.asset, self.version, self.attempts, self.rows, self.problem = asset, version, attempts, rows, problem
@@ -242,7 +243,7 @@ class SessionError(LakehouseError, ConnectionError):
     """The Spark session of a run, or the server that it is on, has ended."""
 
     @classmethod
-    @with_code("SESSION_ENDED")
+    @with_code("SESSION_ENDED", is_temporary=True)
     def session_ended(cls, asset: str, reason: str) -> Self:
         """The Spark session in which a run's inputs were read ended before its result was computed."""
         return cls(
@@ -251,7 +252,7 @@ class SessionError(LakehouseError, ConnectionError):
         )
 
     @classmethod
-    @with_code("SERVER_LOST")
+    @with_code("SERVER_LOST", is_temporary=True)
     def server_lost(cls, root: Path, reason: str) -> Self:
         """The Spark server of a root ended while this process used it.
 

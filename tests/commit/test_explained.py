@@ -11,7 +11,6 @@ import pytest
 
 from lakehouse.commit.failed_plan import explain_error
 from lakehouse.commit.rivals import ConflictKind, classify
-from lakehouse.dagster.failures import is_worth_another_try
 from lakehouse.server.jars import DIRECTORY
 from lakehouse.spark.diagnosis import TEMPORARY
 from tests.commit.test_situation import READING
@@ -84,7 +83,7 @@ def test_a_condition_of_delta_is_permanent_unless_it_is_in_the_closed_list(
         if name in CONFLICTS:
             continue
         told = explain_error(RUN, error)
-        assert is_worth_another_try(told) == (name in FILES_GONE | EXPIRED), (condition, told)
+        assert told.is_temporary == (name in FILES_GONE | EXPIRED), (condition, told)
         if name in FILES_GONE:
             assert told.code == "MISSING_FILE"
         elif name in EXPIRED:
@@ -108,7 +107,7 @@ def test_each_temporary_cause_is_named_in_the_sentence(meaning: Any) -> None:
         "ANSWER_LOST": "Connection reset by peer",
     }
     told = explain_error(RUN, raised("SparkException", texts[meaning.name]))
-    assert told.code == "COMPUTE" and meaning.value in str(told) and is_worth_another_try(told)
+    assert told.code == "COMPUTE" and meaning.value in str(told) and told.is_temporary
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,7 @@ def test_each_temporary_cause_is_named_in_the_sentence(meaning: Any) -> None:
 )
 def test_what_nobody_knows_is_neither_called_temporary_nor_blamed_on_the_asset(error: Exception) -> None:
     told = explain_error(RUN, error)
-    assert told.code == "UNEXPLAINED" and not is_worth_another_try(told)
+    assert told.code == "UNEXPLAINED" and not told.is_temporary
     assert "temporary" not in str(told) and "run it again" not in str(told)
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from lakehouse import errors
-from lakehouse.dagster.failures import is_worth_another_try
 from lakehouse.errors import DefinitionError, LakehouseError, ReadError, SessionError, SetupError, WriteError
 from lakehouse.server import setup_errors
 from tests.support.sentences import reading, results, tables
@@ -92,7 +91,7 @@ def test_once_is_not_said_as_1_times():
 
 def test_a_retry_policy_repeats_what_another_try_may_do_better():
     """Another session, other rivals, other executors; all else would only be said again."""
-    assert {error.code for error in RAISED if is_worth_another_try(error)} == {
+    assert {error.code for error in RAISED if error.is_temporary} == {
         "SESSION_ENDED",
         "SERVER_LOST",
         "CONFLICT",
@@ -113,7 +112,7 @@ def test_the_page_on_errors_has_each_code_with_its_class():
 def test_the_page_on_errors_says_which_a_retry_policy_tries_again():
     always = {error.code for error in RAISED if isinstance(error, ALWAYS)}
     assert {code for code, _, again in ROWS if again == "always"} == always
-    assert {code for code, _, again in ROWS if again == "yes"} == {e.code for e in RAISED if is_worth_another_try(e)}
+    assert {code for code, _, again in ROWS if again == "yes"} == {e.code for e in RAISED if e.is_temporary}
     assert {again for _, _, again in ROWS} == {"always", "yes", "no"}
 
 

@@ -26,7 +26,7 @@ from lakehouse import (
     incremental,
     validate,
 )
-from lakehouse.dagster.failures import as_our_errors, is_worth_another_try
+from lakehouse.dagster.failures import as_our_errors
 from tests.support.raises import raises_code
 
 PROJECT = Path(__file__).parents[3]
@@ -177,7 +177,7 @@ def test_a_session_that_ends_while_inputs_are_read_is_told_and_may_be_tried_agai
         as_our_errors("orders"),
     ):
         raise gone
-    assert is_worth_another_try(told.value)
+    assert told.value.is_temporary
     other = PySparkException("[TABLE_OR_VIEW_NOT_FOUND] orders")
     with pytest.raises(PySparkException) as same, as_our_errors("orders"):
         raise other

@@ -141,6 +141,14 @@ CASES = [
         "makes the table anew. Or give the asset another name.",
     ),
     Case(
+        errors.TableError.files_without_log,
+        {"asset": "flights", "name": "`shop`.`flights`", "where": "file:/lake/flights"},
+        "'flights' would create `shop`.`flights`, whose columns are mapped, and its directory file:/lake/flights has "
+        "files but no log of Delta, as a writer leaves them that ended before its first commit.",
+        WRITTEN,
+        "If nobody is creating the table now, remove file:/lake/flights and run the asset again.",
+    ),
+    Case(
         errors.TableError.foreign_application_id,
         {"asset": "flights", "application_id": "flights:0", "epoch": 3},
         "Delta skipped the commit of 'flights' as already done (application id 'flights:0', epoch 3), yet no commit of "

@@ -27,7 +27,7 @@ from lakehouse.commit.rivals import (
 from lakehouse.commit.superseded import refuse_unsafe, superseded_by
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Mark
-from lakehouse.delta.log import NO_TABLE, Head, total
+from lakehouse.delta.log import Head, total
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.difference.statements import Statement
 from lakehouse.errors import (
@@ -124,8 +124,7 @@ def _refuse_lead(run: Run, other: Known) -> None:
     Raises:
         StaleInputsError (OVERTAKEN): It does not. The step runs again, finds the quarantine ahead, and compares.
     """
-    ahead = NO_TABLE if run.beside is None else run.beside
-    if ahead > (NO_TABLE if other.mark.beside is None else other.mark.beside):
+    if run.beside is not None and run.beside > other.mark.version_of_quarantine:
         raise StaleInputsError.overtaken(run.name, other.mark.run, other.version)
 
 

@@ -2,7 +2,7 @@
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.walk import hides, readable_mark
-from lakehouse.delta.log import NO_TABLE, Head, Log, commits_between
+from lakehouse.delta.log import Head, Log, commits_between
 
 
 def why_quarantine_differs(
@@ -10,8 +10,9 @@ def why_quarantine_differs(
 ) -> str | None:
     """Why a quarantine is not known to go with the position of its table, as half a sentence; None if it goes with it.
 
-    A commit of a run that ended before it wrote the table does: it was planned on the table as that is now, so the next
-    run touches the same keys.
+    A commit of a run that ended before it wrote the table does, if the run followed changes: it was planned on the
+    table as that is now, so the next run touches the same keys. A run that set all of the quarantine may have gone by
+    another definition or another look-up, or because somebody asked for it; the next run need not.
 
     Args:
         log: The log of the quarantine.
@@ -23,7 +24,7 @@ def why_quarantine_differs(
     Raises:
         UnreadableLogError: A commit of the quarantine is missing.
     """
-    beside = NO_TABLE if cursor.mark.beside is None else cursor.mark.beside
+    beside = cursor.mark.version_of_quarantine
     if head is None:
         return None if cursor.mark.beside is None else f"its quarantine '{quarantine}' is gone"
     if head.version < beside:
@@ -35,13 +36,20 @@ def why_quarantine_differs(
         if hides(commit):
             return f"version {commit.version} ({commit.operation}) changed its quarantine '{quarantine}'"
         mark = readable_mark(commit, quarantine)
-        if mark is not None and mark.meets(partitions) and (mark.beside is None or mark.beside < cursor.version):
+        if mark is None or not mark.meets(partitions):
+            continue
+        if mark.beside is None or mark.beside < cursor.version:
             return f"a run that came too late wrote version {commit.version} of its quarantine '{quarantine}'"
+        if mark.everything:
+            return (
+                f"a run that set all of its quarantine '{quarantine}' (version {commit.version}) ended before it wrote "
+                f"the table"
+            )
     return None
 
 
 def is_ahead(log: Log, head: Head, quarantine: str, cursor: Known, partitions: tuple[str, ...]) -> bool:
     """Whether a run that has not written the table has written the quarantine; the arguments are those above."""
-    beside = NO_TABLE if cursor.mark.beside is None else cursor.mark.beside
-    marks = (readable_mark(commit, quarantine) for commit in log.commits(head.version, beside + 1))
+    newer = log.commits(head.version, cursor.mark.version_of_quarantine + 1)
+    marks = (readable_mark(commit, quarantine) for commit in newer)
     return any(mark is not None and mark.meets(partitions) for mark in marks)

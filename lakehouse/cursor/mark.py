@@ -15,6 +15,7 @@ from lakehouse.cursor.code import Code
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.generation import Generation
 from lakehouse.delta.commit_info import Commit, Rows
+from lakehouse.delta.log import NO_TABLE
 
 FIELD = "lakehouse"
 FORMAT = 2
@@ -80,7 +81,8 @@ class Mark:
             `base` and this one may have undone it in part.
         key: The key columns that are unique after this commit for the touched keys; empty if there is no key.
         aggregate: The digest of the `Aggregate` whose sums the table holds; None if it holds none.
-        everything: Whether that comparison was of everything, and not of what had changed since a position.
+        everything: Whether that comparison was of everything, and not of what had changed since a position. In the mark
+            of a quarantine: whether the commit set all of it, and not the rows of touched keys.
         log_after: The version of its source after which the table holds every change, as `Changes.log()` gives them and
             unedited; None if the table is no such archive.
         definition: What decided which rows the commit is about (`lakehouse.cursor.definition`); None in a mark of
@@ -123,6 +125,11 @@ class Mark:
     @property
     def application_id(self) -> str:
         return application_id(self.asset, self.partitions, self.generation)
+
+    @property
+    def version_of_quarantine(self) -> int:
+        """The version of the quarantine that goes with the commit of a table; `NO_TABLE` if none does."""
+        return NO_TABLE if self.beside is None else self.beside
 
     def covers(self, partitions: Collection[str]) -> bool:
         """Whether its positions hold for the given partitions (none: for the whole table)."""

@@ -49,11 +49,11 @@ def with_quarantine(
     had = run.cursor.mark.beside if isinstance(run.cursor, Known) else None
     if not run.table.quarantines and had is None:
         return statement
-    own = _run_of_quarantine(spark, run, head)
+    own = _run_of_quarantine(spark, run, head, sets_all=touched is None or touched.is_everything)
     return WithQuarantine(own, _plan(spark, own, judged, touched, run.table.key_columns), statement)
 
 
-def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None) -> Run:
+def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None, *, sets_all: bool) -> Run:
     """The run as one of its quarantine: with the epochs of that, and without a position in any source."""
     ref = run.ref.beside(SUFFIX)
     log = ref.log(lambda: spark)
@@ -63,7 +63,7 @@ def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None) -> Run:
     if isinstance(cursor, Fresh) and cursor.foreign is not None:
         raise TableError.foreign_quarantine(run.name, ref.location, cursor.foreign)
     asset = Asset(ref.name, run.table.quarantine, ref, PastRows.COMPUTED)
-    return Run(asset, run.run_id, cursor, stands, slice=run.slice, beside=version_of(head))
+    return Run(asset, run.run_id, cursor, stands, slice=run.slice, beside=version_of(head), sets_all=sets_all)
 
 
 def _plan(

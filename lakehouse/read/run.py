@@ -65,6 +65,7 @@ class Run:
         view: What a `View` says of itself; None of another write.
         archives_source: Whether an `Append` adds the whole log of its one source.
         beside: The version of the table's quarantine, for its mark; of the table, in the run of a quarantine.
+        sets_all: Whether the run of a quarantine sets all of it (or of its partitions), and not the rows of some keys.
     """
 
     asset: Asset
@@ -88,6 +89,7 @@ class Run:
     view: ViewReport | None = None
     archives_source: bool = False
     beside: int | None = None
+    sets_all: bool = False
 
     def with_table(self, table: Table) -> "Run":
         """The same run of a table that is declared in more detail: by what its asset returned."""
@@ -290,7 +292,7 @@ class Run:
             key=self.table.key_columns if compared or TRACK in self.definition else (),
             aggregate=self.sums,
             log_after=log_after,
-            everything=compared and any(changes.is_initial for changes in self.changes),
+            everything=self.sets_all or (compared and any(changes.is_initial for changes in self.changes)),
             definition=self.definition,
             decided=self._decisions,
             extract=self.extract,

@@ -11,8 +11,11 @@ from tests.support.commits import History
 NAME = "silver/flights_quarantine"
 
 
-def mark(asset: str, beside: int | None, partitions: tuple[str, ...] = (), epoch: int = 1) -> Mark:
-    return Mark(asset, partitions, FIRST_GENERATION, epoch, "run", f"attempt {epoch}", 0, beside=beside)
+def mark(
+    asset: str, beside: int | None, partitions: tuple[str, ...] = (), epoch: int = 1, *, everything: bool = False
+) -> Mark:
+    attempt = f"attempt {epoch}"
+    return Mark(asset, partitions, FIRST_GENERATION, epoch, "run", attempt, 0, beside=beside, everything=everything)
 
 
 def table_at(version: int, beside: int | None, *partitions: str) -> Known:
@@ -49,6 +52,16 @@ def test_a_run_that_ended_before_it_wrote_the_table_is_made_up_for_by_the_next()
     history = quarantine(-1, 5)
     assert why(history, table_at(5, 0)) is None
     assert ahead(history, table_at(5, 0))
+
+
+def test_a_run_that_set_all_of_it_may_have_gone_by_what_the_next_run_does_not():
+    """Another definition that was taken back, say: the next run would touch the changed keys alone."""
+    history = quarantine(-1)
+    history.land(mark(NAME, 5, epoch=2, everything=True))
+    assert why(history, table_at(5, 0)) == (
+        f"a run that set all of its quarantine '{NAME}' (version 1) ended before it wrote the table"
+    )
+    assert why(history, table_at(6, 1)) is None, "its run has written the table"
 
 
 @pytest.mark.parametrize("beside", [None, 0])

@@ -153,9 +153,15 @@ class World:
         """Brings the table up to date, perhaps after runs that end somewhere, or before one that comes too late."""
         if self.random.random() < 0.25:
             self.late.append(ready(self.lake, self.kind.asset, self.table))
+        kept = self.expectations
         while self.random.random() < 0.35:
+            if self.random.random() < 0.3:  # a definition that is taken back
+                self.edit()
+            asked = "a full refresh was asked for" if self.random.random() < 0.2 else None
             with suppress(KilledError), listening(ending(self.random.randrange(1, 14))):
-                self.lake.materialize(self.kind.asset, self.table)
+                self.lake.materialize(self.kind.asset, self.table, compare=asked)
+        if self.random.random() < 0.5:
+            self.expectations = kept
         if self.late and self.random.random() < 0.4:
             step, write = self.late.pop()
             with suppress(StaleInputsError):

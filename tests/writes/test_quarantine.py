@@ -155,6 +155,22 @@ def test_a_run_that_ends_between_the_two_commits_is_made_up_for_from_the_positio
     assert quarantined(source) == [(3, "b", None, ["v_gt_0"], 1)]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("other", [Expect("v > -2", "quarantine"), POSITIVE], ids=["condition", "full refresh"])
+def test_a_run_that_set_all_of_it_and_ended_in_between_has_everything_compared(source: Lake, other: Expect) -> None:
+    """Of a condition that was taken back, and of a look-up that has moved since: no change touches these keys."""
+    source.materialize(copies, TABLE)
+    table, asked = Table(key="id", expect=other), "a user asks" if other is POSITIVE else None
+    source.sql("UPDATE {src} SET v = -1 WHERE id = 4")
+    with pytest.raises(KilledError), after("execute", raises(KilledError())):
+        source.materialize(copies, table, compare=asked)
+    source.sql("UPDATE {src} SET v = 8 WHERE id = 4")
+    assert "ended before it wrote the table" in str(source.begin(copies, TABLE).run.together)
+    source.materialize(copies, TABLE)
+    assert source.rows("copies") == [(1, "a", 5), (4, "c", 8)]
+    assert quarantined(source) == [(2, "a", -1, ["v_gt_0"], 1), (3, "b", None, ["v_gt_0"], 1)]
+
+
 def test_a_run_that_comes_too_late_has_everything_compared(source: Lake) -> None:
     """Its quarantine says something of a key that the table has moved past."""
     source.materialize(copies, TABLE)

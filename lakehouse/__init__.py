@@ -119,7 +119,10 @@ def __getattr__(name: str) -> _Any:
     _refuse_untested_spark()
     if name in _PACKAGES:
         return _import_module(f"{__name__}.{name}")
-    value = getattr(_import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    try:
+        value = getattr(_import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    except AttributeError as error:  # Python would only say that there is no such name
+        raise ImportError(f"{name} cannot be imported from {__name__}: {type(error).__name__}: {error}") from error
     globals()[name] = value
     return value
 

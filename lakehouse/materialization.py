@@ -17,13 +17,13 @@ from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import passed_commits_are_old
 from lakehouse.delta.expect import SUFFIX, Evaluation
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.delta.table import Read
 from lakehouse.difference.statements import Planned
+from lakehouse.errors import LakehouseError
 from lakehouse.read.archive import ask_archive
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.changes import Changes
@@ -202,9 +202,7 @@ class Materialization:
 
     def pin(self, source: Source) -> None:
         """Records the version of a snapshot input, without reading a row of it."""
-        run, name, size = self.run, source.at.ref.name, source.log.size()
-        snapshots, sources = {**run.snapshots, name: source.at}, {**run.sources, name: source}
-        self.run = replace(run, snapshots=snapshots, sources=sources, sizes=(*run.sizes, size))
+        self.run = self.run.with_snapshot(source)
 
     def facts(self, source: Source, read: Read, archive: Archive | None) -> InputFacts:
         """What is known of an input before a row of it is read.
@@ -235,12 +233,7 @@ class Materialization:
             if self.gap is not None and isinstance(plan, ReadFeed):
                 plan = plan.without_feed(self.gap)
             changes = read_changes(plan, facts, self.feeds, self._prefetch)
-        # A long history may hold more changes than the source has rows.
-        run, size = self.run, source.log.size() if changes.read_no_feed else None
-        must_record = run.must_record or passed_commits_are_old(changes.commits, self.now)
-        sources = {**run.sources, source.at.ref.name: source}
-        sizes, read_so_far = (*run.sizes, size), (*run.changes, changes)
-        self.run = replace(run, changes=read_so_far, sources=sources, sizes=sizes, must_record=must_record)
+        self.run = self.run.with_read(changes, source, self.now)
         return Changes(changes)
 
     def _holds_rows(self, position: Position | None) -> bool:
@@ -277,7 +270,15 @@ class Materialization:
     def commit(self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK) -> Outcome:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit.commit`."""
         run, write = self._complete(write)
-        outcome = commit(self.spark(), run, write, retry, clock)
+        try:
+            outcome = commit(self.spark(), run, write, retry, clock)
+        except LakehouseError as error:
+            if self.quarantine:
+                error.add(
+                    f"Before that, version {self.quarantine[-1].version} of '{run.name + SUFFIX}' was written: the "
+                    f"quarantine is ahead of the table until the next run, which sets both right."
+                )
+            raise
         return replace(outcome, left_out=write.count_outside(run)) if isinstance(outcome, Committed) else outcome
 
     def plan(self, write: Write) -> Planned:

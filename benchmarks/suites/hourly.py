@@ -50,7 +50,7 @@ def run(lab: Lab) -> Result:
             at_most("CPU of a read, with against without: at most 0.5x", kept.read.cpu / left.read.cpu, 0.5),
             at_most("CPU of a step, with against without: at most 1.0x", kept.step.cpu / left.step.cpu, 1.0),
             at_most("files, with against without: at most 0.1x", files[0] / files[1], 0.1),
-            Goal("CPU of the nights, and nights with work", f"{nights:.0f} s in {len(kept.nights)} of {days}", None),
+            Goal("CPU of upkeep, in all", f"{nights:.0f} s for {len(kept.nights)} tables in {days} nights", None),
         ],
     )
 

@@ -50,8 +50,10 @@ class Unread:
         """When the oldest unread change was committed, in milliseconds since the epoch; None if there is none."""
         return min((commit.timestamp for commit in self.changes or ()), default=None)
 
-    def passed_commits_are_old(self, now: int) -> bool:
-        """Whether log cleanup could soon reach the commits after the position, although none of them has rows.
+    def log_cleanup_is_near(self, now: int) -> bool:
+        """Whether log cleanup could soon reach the commits after the position, so that a run is asked for.
+
+        None of them needs to have rows. A run that comes by earlier passes them after a day (`passed_commits_are_old`).
 
         Args:
             now: Milliseconds since the epoch.

@@ -84,14 +84,8 @@ def as_our_errors(asset: str) -> Generator[None]:
         raise
 
 
-UNDER_WAY = [
-    DagsterRunStatus.QUEUED,
-    DagsterRunStatus.NOT_STARTED,
-    DagsterRunStatus.STARTING,
-    DagsterRunStatus.STARTED,
-    DagsterRunStatus.SUSPENDED,
-    DagsterRunStatus.CANCELING,
-]
+_UNDER_WAY = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "SUSPENDED", "CANCELING")
+UNDER_WAY = [status for status in DagsterRunStatus if status.name in _UNDER_WAY]  # Dagster 1.13.0 suspends no run
 """The states of a run that has not ended."""
 SILENT = 3600.0
 """Seconds without an event after which a run counts as dead: a living one says every half minute how far it is."""

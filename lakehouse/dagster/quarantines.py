@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.remake import with_parts
-from lakehouse.dagster.table_facts import STORAGE_KIND, size_of, table_metadata
+from lakehouse.dagster.table_facts import STORAGE_KIND, content_version, size_of, table_metadata
 from lakehouse.delta.expect import SUFFIX
 from lakehouse.errors import DefinitionError
 from lakehouse.materialization import Materialization
@@ -83,27 +83,34 @@ def report_quarantine(
     step: Materialization,
     spark: Callable[[], SparkSession],
 ) -> None:
-    """Tells how many rows the quarantine of the table has, and logs its materialization if the run has written it."""
+    """Tells how many rows the quarantine of the table has, and logs a materialization if these are news to Dagster.
+
+    They are if the run has written it, or an earlier one that failed afterwards.
+    """
     if not step.asset.table.quarantines:
         return
-    ref = step.asset.ref.beside(SUFFIX)
+    ref, key = step.asset.ref.beside(SUFFIX), quarantine_key(execution.asset_key)
     log = ref.log(spark)
     head = log.head()
-    rows = None if head is None else log.live_rows(head.version)
+    if head is None:
+        return
+    rows, version = log.live_rows(head.version), content_version(log, head)
     if rows is not None:
         context.add_output_metadata({"quarantine": rows})
-    if not step.quarantine:
+    if not step.quarantine and _version_told(execution.instance, key) == version:
         return
-    newest = step.quarantine[-1]
-    context.log.info(f"Its quarantine {ref.name} is at version {newest.version}. {newest.rows.sentence.capitalize()}.")
-    counts = {"inserted": newest.rows.inserted, "updated": newest.rows.updated, "deleted": newest.rows.deleted}
-    metadata: dict[str, Any] = {
-        **{name: count for name, count in counts.items() if count is not None},
-        "version": newest.version,
-        **size_of(log, head),
-        **table_metadata(ref),
-    }
-    event = dg.AssetMaterialization(
-        quarantine_key(execution.asset_key), metadata=metadata, tags={_DATA_VERSION: str(newest.version)}
-    )
+    metadata: dict[str, Any] = {"version": head.version, **size_of(log, head), **table_metadata(ref)}
+    if step.quarantine:
+        written = step.quarantine[-1].rows
+        context.log.info(f"Its quarantine {ref.name} is at version {head.version}. {written.sentence.capitalize()}.")
+        counts = {"inserted": written.inserted, "updated": written.updated, "deleted": written.deleted}
+        metadata = {**{name: count for name, count in counts.items() if count is not None}, **metadata}
+    event = dg.AssetMaterialization(key, metadata=metadata, tags={_DATA_VERSION: version})
     execution.op_execution_context.log_event(cast("Any", event))
+
+
+def _version_told(instance: dg.DagsterInstance, key: dg.AssetKey) -> str | None:
+    """The data version of the newest materialization of an asset; None if there is none."""
+    event = instance.get_latest_materialization_event(key)
+    newest = None if event is None else event.asset_materialization
+    return None if newest is None or newest.tags is None else newest.tags.get(_DATA_VERSION)

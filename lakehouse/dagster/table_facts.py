@@ -32,6 +32,16 @@ def table_metadata(ref: TableRef) -> dict[str, str]:
     return {"dagster/table_name": name, "dagster/storage_kind": STORAGE_KIND, "dagster/uri": ref.location}
 
 
+def content_version(log: Log, head: Head) -> str:
+    """The id of a table and the last version that may have changed a row: the data version of what no asset makes.
+
+    Raises:
+        UnreadableLogError: The log cannot be read.
+    """
+    changing = (commit.version for commit in log.commits(head.version) if commit.is_first or not commit.is_quiet)
+    return f"{head.table_id}@{next(changing, head.version)}"
+
+
 def partition_rows(run: Run, log: Log, head: Head | None) -> dict[str, int]:
     """How many rows the partition of the run has, if the table's files are laid out by its columns."""
     slice_ = run.slice

@@ -77,6 +77,13 @@ class Location:
         """The path of files of this machine."""
         return re.sub("^file:(//)?", "", self.address)
 
+    @property
+    def place(self) -> str:
+        """The address in one of its spellings, so that two addresses of one place are equal."""
+        if self.storage is Storage.FILES:
+            return os.path.normpath(self.path)
+        return re.sub("^s3:", "s3a:", self.address).rstrip("/")
+
     def unreadable(self, environment: Mapping[str, str] = os.environ) -> str | None:
         """Why this process cannot read a log there itself, as the end of a sentence; None if it can.
 

@@ -178,6 +178,11 @@ class Table(Declared):
         return any(each.quarantines for each in self.expectations)
 
     @property
+    def asks_for_unique_keys(self) -> bool:
+        """Whether a row is judged by the other rows of its key, so that a run has to see all of them."""
+        return any(each.is_of_key for each in self.expectations)
+
+    @property
     def quarantine(self) -> "Table":
         """What its quarantine declares: the same layout beside this table, and a row for each number within a key."""
         name, path = self.name, self.path

@@ -4,13 +4,14 @@ What is found goes to who listens: the run keeps it (lakehouse/materialization.p
 checks (lakehouse/dagster/expectation_checks.py), also if it fails.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType
@@ -32,7 +33,7 @@ from lakehouse.difference.statements import (
 )
 from lakehouse.errors import ExpectationError, WriteError
 from lakehouse.read.run import Run
-from lakehouse.spark.diagnosis import first_line
+from lakehouse.spark.diagnosis import first_line, is_of_the_asset
 from lakehouse.spark.driver_rows import Local, small
 from lakehouse.spark.listeners import Evaluated, tell
 
@@ -84,8 +85,11 @@ def judge_rows(run: Run, rows: DataFrame, *, few: bool) -> Judged:
     if run.table.quarantines:
         _refuse_own_columns(run.name, rows.columns)
     answered = _with_answers(run.name, rows, key, expectations)
-    local = small(answered) if few else None
-    evaluations = _evaluate(answered, key, expectations) if local is None else _evaluate_local(local, key, expectations)
+    with _blaming_conditions(run.name, rows, expectations):
+        local = small(answered) if few else None
+        evaluations = (
+            _evaluate(answered, key, expectations) if local is None else _evaluate_local(local, key, expectations)
+        )
     _act(run, evaluations)
     rejects = any(each.broken and each.expect.quarantines for each in evaluations)
     if local is None:
@@ -125,7 +129,40 @@ def evaluate(
     Raises:
         WriteError (UNKNOWN_CONDITION): Spark cannot evaluate a condition over these rows.
     """
-    return _evaluate(_with_answers(asset, rows, key, expectations), key, expectations) if expectations else ()
+    if not expectations:
+        return ()
+    with _blaming_conditions(asset, rows, expectations):
+        return _evaluate(_with_answers(asset, rows, key, expectations), key, expectations)
+
+
+@contextmanager
+def _blaming_conditions(asset: str, rows: DataFrame, expectations: Sequence[Expect]) -> Generator[None]:
+    """Names the condition that fails over rows that Spark can compute, by computing once more what has failed.
+
+    Raises:
+        WriteError (UNKNOWN_CONDITION): It is an expectation that fails.
+    """
+    try:
+        yield
+    except PySparkException as error:
+        of_conditions = _failing(asset, rows, expectations) if is_of_the_asset(error) else None
+        if of_conditions is None:
+            raise
+        raise of_conditions from error
+
+
+def _failing(asset: str, rows: DataFrame, expectations: Sequence[Expect]) -> WriteError | None:
+    """The error of the first expectation whose condition fails; None if the rows fail, or nothing does."""
+    try:
+        rows.write.format("noop").mode("overwrite").save()
+    except PySparkException:
+        return None
+    for each in (each for each in expectations if not each.is_of_key):
+        try:
+            rows.agg(F.count_if(F.expr(each.condition))).collect()
+        except PySparkException as error:
+            return WriteError.unknown_condition(asset, each.check_name, each.condition, first_line(error))
+    return None
 
 
 def judge_statement(run: Run, statement: Statement | Skip, judged: Column | None = None) -> Statement | Skip:

@@ -38,6 +38,10 @@ class LakehouseError(Exception):
         self.happened = happened
         super().__init__(" ".join((happened, *then)))
 
+    def add(self, sentence: str) -> None:
+        """Adds a sentence about what is true now."""
+        self.args = (f"{self} {sentence}",)
+
 
 _P = ParamSpec("_P")
 _E = TypeVar("_E", bound=LakehouseError)

@@ -63,7 +63,19 @@ class WriteError(LakehouseError):
         return cls(
             f"The expectation {expectation} of '{asset}' cannot be evaluated over its rows, because of its condition "
             f"({condition}): {clause(problem)}.",
-            "Nothing was written. Write a condition that is true or false of one row, and name columns of the table.",
+            "Nothing was written. Write a condition that is true or false of each row, and name columns of the table: "
+            "try_divide or try_cast where an operation can fail.",
+        )
+
+    @classmethod
+    @with_code("SPLIT_KEYS")
+    def split_keys(cls, asset: str, touched: Sequence[str], key: Sequence[str]) -> Self:
+        """A result about touched columns that are not all of the key, where each row is judged by others of its key."""
+        of_key = ", ".join(map(repr, key))
+        return cls(
+            f"The result of '{asset}' is about the rows of touched ({', '.join(touched)}), so a run may see only some "
+            f"of the rows of a key ({', '.join(key)}), and Expect.unique_key() asks how many there are.",
+            f"Nothing was written. Touch the keys by columns of the key: touched({of_key}).",
         )
 
     @classmethod

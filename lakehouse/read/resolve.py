@@ -61,9 +61,8 @@ def read_changes(
             return _everything(source, None)
         case Reconcile(reason=reason):
             return _everything(source, reason)
-        case ReadNothing(batch=batch):
-            content = Nothing(None if batch.commits else batch.position.commit)
-            return _of_batch(plan, content)
+        case ReadNothing():
+            return nothing_of(plan)
         case ReadFeed():
             outcome, error = _read_feed(plan, feeds, ahead)
         case ReadArchive():
@@ -91,6 +90,12 @@ def _read_feed(
             raise
         return plan.without_feed(reason), error
     return (changes, None) if moved is None else (plan.without_feed(moved, is_believed=False), None)
+
+
+def nothing_of(plan: ReadNothing) -> SourceRead:
+    """The changes of a source of which no commit changed a row, by the log alone."""
+    batch = plan.batch
+    return _of_batch(plan, Nothing(None if batch.commits else batch.position.commit))
 
 
 def _of_batch(plan: ReadNothing | ReadFeed, content: Feed | Nothing) -> SourceRead:

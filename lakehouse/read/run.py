@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from pyspark.sql.types import StructType
 
@@ -9,7 +10,7 @@ from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import TRACK, Definition, partial_sources
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.mark import Mark, Position, application_id
-from lakehouse.cursor.unread import DAY, WEEK
+from lakehouse.cursor.unread import DAY, WEEK, passed_commits_are_old
 from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.log import Head, Log, Size, total, version_of
 from lakehouse.delta.partition_keys import Slice
@@ -36,6 +37,20 @@ class ViewReport:
     computed: str
     followed: tuple[str, ...] = ()
     lineage: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict[str, tuple[tuple[str, str], ...]])
+
+
+class CommitReason(Enum):
+    """Why a commit is due although no row differs, as a sentence: what a later run would otherwise do again."""
+
+    SNAPSHOT_INPUT = "A snapshot input has moved."
+    DECIDED = "What a run tag decided is put down."
+    NO_POSITION = "The table has no position yet."
+    EXTRACT = "The version of the extract is put down."
+    LOG_CLEANUP = "Log cleanup could reach its last position, so the position is put down again."
+    CONTINUED = "A run tag says where it goes on."
+    STALE_BASE = "Another writer committed just before its last commit, which was looked at again."
+    REDEFINED = "The definition changed in a part that decides no row."
+    PASSED = "A position moves over commits that are not looked at again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +105,28 @@ class Run:
     archives_source: bool = False
     beside: int | None = None
     sets_all: bool = False
+
+    def with_read(self, read: SourceRead, source: Source, now: int) -> "Run":
+        """The same run once it has read the changes of an input; `now` in milliseconds since the epoch."""
+        # A long history may hold more changes than the source has rows.
+        size = source.log.size() if read.read_no_feed else None
+        return replace(
+            self,
+            changes=(*self.changes, read),
+            sources={**self.sources, source.at.ref.name: source},
+            sizes=(*self.sizes, size),
+            must_record=self.must_record or passed_commits_are_old(read.commits, now),
+        )
+
+    def with_snapshot(self, source: Source) -> "Run":
+        """The same run once a snapshot input is pinned."""
+        name = source.at.ref.name
+        return replace(
+            self,
+            snapshots={**self.snapshots, name: source.at},
+            sources={**self.sources, name: source},
+            sizes=(*self.sizes, source.log.size()),
+        )
 
     def with_table(self, table: Table) -> "Run":
         """The same run of a table that is declared in more detail: by what its asset returned."""
@@ -211,29 +248,39 @@ class Run:
     def application_id(self) -> str:
         return application_id(self.name, self.partitions, self.cursor.generation)
 
-    def is_due(self, *, by_snapshot_inputs: bool = False) -> bool:
-        """Whether a commit is due although no row differs: it records what a later run would otherwise do again.
+    def commit_reason(self, *, by_snapshot_inputs: bool = False) -> CommitReason | None:
+        """Why a commit is due although no row differs; None if none is.
 
-        That is a position that moved over rows, the definition, the version of an extract, what run tags decided, or a
-        mark that log cleanup could reach. Snapshot inputs that moved count only if the run also reads changes,
-        because a run that reads none compares its whole result every time.
+        Snapshot inputs that moved count only if the run also reads changes, because a run that reads none compares its
+        whole result every time.
         """
         if by_snapshot_inputs and self.changes and self.snapshot_inputs_moved:
-            return True
+            return CommitReason.SNAPSHOT_INPUT
         if self.request.decisions:
-            return True
+            return CommitReason.DECIDED
         if not isinstance(self.cursor, Known):
-            return bool(self.changes) or self.cursor.epoch == 0
+            return CommitReason.NO_POSITION if self.changes or self.cursor.epoch == 0 else None
         if self.extract != self.cursor.mark.extract:
-            return True
-        if self.must_record or self.continued_from is not None or self.cursor.stale_base or self.is_redefined:
-            return True
+            return CommitReason.EXTRACT
+        if self.is_redefined:
+            return CommitReason.REDEFINED
+        if self.must_record:
+            return CommitReason.LOG_CLEANUP
+        if self.continued_from is not None:
+            return CommitReason.CONTINUED
+        if self.cursor.stale_base:
+            return CommitReason.STALE_BASE
         reads = self.reads
-        return any(
+        passes = any(
             changes.name not in self.cursor.reads
             or (_moves(changes) and not self._stands_by_policy(reads[changes.name], self.cursor.reads[changes.name]))
             for changes in self.changes
         )
+        return CommitReason.PASSED if passes else None
+
+    def is_due(self, *, by_snapshot_inputs: bool = False) -> bool:
+        """Whether a commit is due although no row differs."""
+        return self.commit_reason(by_snapshot_inputs=by_snapshot_inputs) is not None
 
     def _stands_by_policy(self, at: Position, was: Position) -> bool:
         """Whether a source that each run reads as a whole has not moved since the last run."""

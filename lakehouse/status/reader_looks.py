@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakehouse.upkeep.due import past_upkeep
 from lakehouse.upkeep.past_files import TablePast, past_of
 from lakehouse.upkeep.readers import HeldBack, Reader, Readers
 
@@ -19,8 +20,13 @@ class ReaderLook:
 
 
 def reader_looks(readers: Readers, log: "FileLog") -> tuple[ReaderLook, ...]:
-    """What each reader holds back; the files in the log are looked at only if that may be something."""
-    past = past_of(log.entries_after(-1, readers.head.version)) if readers.may_hold_back else TablePast((), {})
+    """What each reader holds back; the files in the log are looked at only if that may be something.
+
+    Nothing that upkeep has removed is held, so no commit is read twice that upkeep has passed.
+    """
+    head, past = readers.head, TablePast((), {})
+    if readers.may_hold_back:
+        past = past_of(log.entries_after(past_upkeep(log, head).freed_upto, head.version))
     return tuple(ReaderLook(reader, readers.held_by(reader, past)) for reader in readers.readers)
 
 

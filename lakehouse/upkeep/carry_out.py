@@ -28,13 +28,16 @@ _INVENTORY = f"{_NO_NULLS}, nullif(1L, 0L) AS modificationTime"
 
 
 def change_properties(spark: SparkSession, ref: TableRef, change: PropertyChange) -> None:
-    """Removes properties of a table, then sets others; each is a commit. Between the two, files are kept longer."""
-    if change.to_remove:
-        names = ", ".join(map(literal, change.to_remove))
-        spark.sql(f"ALTER TABLE {ref.identifier} UNSET TBLPROPERTIES ({names})").collect()
+    """Sets properties of a table, then removes others; each is a commit.
+
+    In this order, because what is removed says what was to be set: whoever is cut off in between begins again.
+    """
     if change.to_set:
         pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in change.to_set.items())
         spark.sql(f"ALTER TABLE {ref.identifier} SET TBLPROPERTIES ({pairs})").collect()
+    if change.to_remove:
+        names = ", ".join(map(literal, change.to_remove))
+        spark.sql(f"ALTER TABLE {ref.identifier} UNSET TBLPROPERTIES ({names})").collect()
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,8 +142,8 @@ def upkeep_of(log: "FileLog", readers: Readers, rules: Rules, oldest: int = 0) -
     live = log.live_files(head.version)
     if live is None:
         return None
-    last, freed_upto = past_upkeep(log, head, oldest)
-    past = past_of(log.entries_after(max(freed_upto, oldest - 1), head.version))
+    done = past_upkeep(log, head, oldest)
+    past = past_of(log.entries_after(max(done.freed_upto, oldest - 1), head.version))
     unneeded = readers.unneeded_files(past)
     position, mark = _mark(log, head, readers)
     return TableUpkeep(
@@ -154,21 +154,31 @@ def upkeep_of(log: "FileLog", readers: Readers, rules: Rules, oldest: int = 0) -
         readers.horizon(past),
         by_inventory=TIME_TRAVEL in head.properties,
         position=None if position is None else (position, head.version),
-        last=last,
+        last=done.last,
     )
 
 
-def past_upkeep(log: Log, head: Head, oldest: int = 0) -> tuple[int, int]:
-    """What the log says of upkeep.
+@dataclass(frozen=True, slots=True)
+class PastUpkeep:
+    """What the log of a table says of its upkeep.
+
+    Args:
+        last: When its newest OPTIMIZE, REORG or VACUUM was made, in milliseconds since the epoch; 0 if there is none.
+        freed_upto: The last version whose past files upkeep has removed, by its newest VACUUM that came to its end; -1
+            if none.
+    """
+
+    last: int = 0
+    freed_upto: int = -1
+
+
+def past_upkeep(log: Log, head: Head, oldest: int = 0) -> PastUpkeep:
+    """What the log of a table says of its upkeep, back to the newest VACUUM of upkeep.
 
     Args:
         log: The log of the table.
         head: Where the table stands.
         oldest: The oldest commit that is looked at.
-
-    Returns:
-        When its newest OPTIMIZE, REORG or VACUUM was made, in milliseconds since the epoch; 0 if there is none. And
-        the last version whose past files upkeep has removed, by its newest VACUUM that came to its end; -1 if none.
     """
     last = 0
     for commit in log.commits(head.version, oldest):
@@ -177,8 +187,8 @@ def past_upkeep(log: Log, head: Head, oldest: int = 0) -> tuple[int, int]:
         if commit.operation == "VACUUM END" and commit.parameters.get("status") == "COMPLETED":
             version = _freed_version(commit.user_metadata)
             if version is not None:
-                return last, version
-    return last, -1
+                return PastUpkeep(last, version)
+    return PastUpkeep(last)
 
 
 def _freed_version(metadata: str | None) -> int | None:

@@ -73,10 +73,10 @@ def past_of(entries: Iterable[Entry]) -> TablePast:
     Args:
         entries: The commits, oldest first, without a gap up to the newest.
     """
-    named, times = dict[str, _Named](), dict[int, int]()
+    named, times, at = dict[str, _Named](), dict[int, int](), 0
     for version, lines in entries:
         actions: list[dict[str, Any]] = [json.loads(line) for line in lines if '"path"' in line or "commitInfo" in line]
-        at = times[version] = _committed(actions)
+        at = times[version] = max(at, _committed(actions))  # a clock that was behind makes no file older
         # A commit that gives a file another vector removes the file and adds it.
         for kind in ("cdc", "remove", "add"):
             for action in (action[kind] for action in actions if kind in action):
@@ -89,8 +89,11 @@ def past_of(entries: Iterable[Entry]) -> TablePast:
 
 
 def _committed(actions: Sequence[Mapping[str, Any]]) -> int:
+    """When a commit was made, in milliseconds since the epoch; without a word of it, when its files were removed."""
     info = next((action["commitInfo"] for action in actions if "commitInfo" in action), dict[str, Any]())
-    return int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
+    removals = (action["remove"] for action in actions if "remove" in action)
+    removed = max((removal.get("deletionTimestamp") or 0 for removal in removals), default=0)
+    return int(info.get("inCommitTimestamp") or info.get("timestamp") or removed)
 
 
 def _files_of(action: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:

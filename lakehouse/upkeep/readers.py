@@ -24,8 +24,8 @@ class ReaderKind(Enum):
     """How a reader is known.
 
     TABLE: by the marks of its table. PARTITIONS: the same, but each partition has a position of its own. SNAPSHOT: by a
-    mark that says it reads the table whole. REGISTERED: by name, so nobody knows how far it is. UNKNOWN: its log cannot
-    be read, so it may be a reader.
+    mark that says it reads the table whole. REGISTERED: by name, so nobody knows how far it is. UNKNOWN: it may be a
+    reader: its log cannot be read, or it has read the table under another name.
     """
 
     TABLE = "table"
@@ -64,7 +64,7 @@ class Reader:
         first: The oldest of them; None if there is none, or if nobody knows.
         since: When that was committed, in milliseconds since the epoch.
         gap: Why it cannot read on from its position; None if it can.
-        problem: Why its log cannot be read; None if it can.
+        problem: Why nobody knows whether it is a reader; None if that is known.
         is_declared: Whether the code location names it, and no property of the table.
     """
 
@@ -226,10 +226,14 @@ def _reader(name: str, log: Log, source: str, source_log: Log, source_head: Head
     """A table as a reader of a source; None if its newest mark does not name the source."""
     head = log.head()
     mark = None if head is None else newest_mark(name, log, head)
-    position = None if mark is None else mark.reads.get(source)
-    if head is None or mark is None or position is None:
+    if head is None or mark is None:
         return None
-    limit = limit_of(source_head, name)
+    limit, position = limit_of(source_head, name), mark.reads.get(source)
+    if position is None:
+        # An `Append` finds a renamed source by its table id, and reads on there.
+        renamed = (was for was, at in mark.reads.items() if at.table == source_head.table_id and not at.is_snapshot)
+        was, what = next(renamed, None), "it has read this table under the name"
+        return None if was is None else Reader(name, ReaderKind.UNKNOWN, limit, problem=f"{what} '{was}'")
     if position.is_snapshot:
         return _at(name, ReaderKind.SNAPSHOT, limit, unread_after(position, source_log, source, source_head))
     if mark.partitions:

@@ -67,12 +67,27 @@ def register(head: Head, table: str, reader: str, limit: timedelta) -> PropertyC
         raise UpkeepError.reader_name(
             table, reader, f"it is registered already, with the limit '{limit_before}'. Release it first: --release"
         )
-    changes = {READER + reader: as_interval(limit)}
+    return PropertyChange({READER + reader: as_interval(limit), **_kept_for(head, limit)})
+
+
+def keep_longer(head: Head) -> PropertyChange | None:
+    """What lets the past of a table last as long as each registered reader may be behind; None if it does.
+
+    Two registrations at once may have each set the retention by what they found.
+    """
+    longest = max(registered_limits(head.properties).values(), default=timedelta())
+    changes = _kept_for(head, longest)
+    return PropertyChange(changes) if changes else None
+
+
+def _kept_for(head: Head, limit: timedelta) -> dict[str, str]:
+    """The properties by which files and log are kept for as long as a limit, as far as they are not."""
+    changes = dict[str, str]()
     if limit > files_kept(head):
         changes |= {FILE_RETENTION: as_interval(limit), TIME_TRAVEL: as_interval(time_travel(head))}
     if limit > log_kept(head):
         changes[LOG_RETENTION] = as_interval(limit)
-    return PropertyChange(changes)
+    return changes
 
 
 def release(head: Head, table: str, reader: str) -> PropertyChange:

@@ -38,6 +38,9 @@ class Steps:
 def steps_of(tasks: Sequence[Task], max_bytes: int | None = None, rewritten: int = 0) -> Steps:
     """The steps of the work that is due: the smallest partitions first, as far as a limit allows.
 
+    VACUUM waits for a rewrite that waits: so the table counts as one whose upkeep is long ago, and is the first of a
+    night, when the largest part fits.
+
     Args:
         tasks: The work.
         max_bytes: How much one run rewrites; None for everything. What is larger by itself, such as a table without
@@ -47,7 +50,8 @@ def steps_of(tasks: Sequence[Task], max_bytes: int | None = None, rewritten: int
     now, later = list[UpkeepStep](), list[UpkeepStep]()
     for task in tasks:
         if not task.parts:
-            now.append(UpkeepStep(task.work))
+            waits = task.work is UpkeepWork.FREE and later
+            (later if waits else now).append(UpkeepStep(task.work))
             continue
         fitting, rest = list[DuePart](), list[DuePart]()
         for part in sorted(task.parts, key=lambda part: (part.bytes, part.where)):

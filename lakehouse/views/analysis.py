@@ -27,12 +27,15 @@ class TableFacts:
         small: The tables that are read whole instead of by keys.
         keys: The keys of tables, where they have one.
         ranges_of: What the files of a table say.
+        needs_whole_keys: Whether the rows of a key of the view have to be computed together, because its table asks how
+            many there are.
     """
 
     followed: tuple[str, ...] = ()
     small: Collection[str] = ()
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     ranges_of: RangesOf = lambda _table, _columns: None
+    needs_whole_keys: bool = False
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -93,7 +96,8 @@ class Analysis:
         if self.text.touch:
             return Touch(self.text.touch, 0)
         if key not in self._touches:
-            self._touches[key] = choose_touch(self.query, key, self.facts.small, self.facts.keys)
+            whole = self.facts.needs_whole_keys
+            self._touches[key] = choose_touch(self.query, key, self.facts.small, self.facts.keys, within_key=whole)
         return self._touches[key]
 
     def plan(self, touch: tuple[str, ...], changed: Collection[str]) -> TouchedPlan:

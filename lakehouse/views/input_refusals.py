@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
+from lakehouse.delta.text import fold
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.query import names_in, refuse_parameters
 from lakehouse.views.sql.parsing import Parsed, parse
@@ -58,6 +59,21 @@ def refuse_undefined(text: ViewText, table: str, asset: str, alike: str | None) 
         remedy,
     )
     raise with_place(error, text.origin, asset)
+
+
+def refuse_split_keys(text: ViewText, key: tuple[str, ...], asset: str) -> None:
+    """Refuses touch columns that are not all of the key, for a table that asks how many rows a key has.
+
+    Raises:
+        ViewError: They are not.
+    """
+    if not fold(text.touch) <= fold(key):
+        what = (
+            f"Changes are followed by touch ({', '.join(text.touch)}), so a run may see only some of the rows of a key "
+            f"({', '.join(key)}), and unique_key asks how many there are"
+        )
+        error = ViewError("VIEW_SPLIT_KEYS", what, None, "Leave touch out, or name columns of the key.")
+        raise with_place(error, text.origin, asset)
 
 
 def refuse_other_parameters(text: ViewText, asset: str) -> None:

@@ -61,6 +61,8 @@ def choose_touch(
     key: tuple[str, ...],
     small: Collection[str] = (),
     keys: Mapping[str, tuple[str, ...]] | None = None,
+    *,
+    within_key: bool = False,
 ) -> Touch:
     """The columns of the result by which changes are followed most cheaply; of equal ones the key, then the first.
 
@@ -69,6 +71,7 @@ def choose_touch(
         key: The key of the table; empty if it has none.
         small: The tables that are read whole instead of by keys.
         keys: The keys of the tables of the query, where they have one.
+        within_key: Whether only columns of the key will do, because all rows of a key have to be computed together.
 
     Raises:
         ViewError: Changes cannot be followed by any columns.
@@ -82,6 +85,8 @@ def choose_touch(
     of_result = {output.name.lower(): output.name for output in query.outputs}
     if key and all(name.lower() in of_result for name in key):
         candidates.insert(0, tuple(of_result[name.lower()] for name in key))
+    if within_key:
+        candidates = [each for each in candidates if fold(each) <= fold(key)]
     costs: dict[tuple[str, ...], int] = {}
     refusal: ViewError | None = None
     for each in tuple(dict.fromkeys(candidates))[:MOST_CANDIDATES]:

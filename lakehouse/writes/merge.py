@@ -93,6 +93,8 @@ class Merge(Stated):
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         if not run.table.key_columns:
             raise DefinitionError.missing_key(run.name, "Merge")
+        if run.table.asks_for_unique_keys and not fold(self.touched.columns) <= fold(run.table.key_columns):
+            raise WriteError.split_keys(run.name, self.touched.columns, run.table.key_columns)
         return plan_rows(spark, run, self, head)
 
     def without_empty_texts(self, run: Run, columns: Collection[str]) -> Self:

@@ -176,10 +176,12 @@ def installed(wheel: Path, programs: Path, directory: Path, extras: str, spark: 
     """A shop with the wheel, and a repository that has what its PySpark needs and nothing else."""
     environment, constraints, repository = directory / "venv", directory / "constraints.txt", directory / "maven"
     locked = re.findall(r"^([a-z].*==.*?) \\$", (PROJECT / "requirements.lock").read_text(), re.MULTILINE)
-    for variable, packages in (("LAKEHOUSE_DAGSTER", "dagster"), ("LAKEHOUSE_PYSPARK", "pyspark")):
-        if variable in os.environ:
-            others = [line for line in locked if not line.startswith(packages)]
-            locked = [*others, f"{packages}=={os.environ[variable]}"]
+    if "LAKEHOUSE_DAGSTER" in os.environ:  # what Dagster needs besides is of its own day
+        others = [line for line in locked if line.startswith(("pyspark", "delta", "pyarrow", "pandas", "numpy"))]
+        locked = [*others, f"dagster=={os.environ['LAKEHOUSE_DAGSTER']}"]
+    if "LAKEHOUSE_PYSPARK" in os.environ:
+        others = [line for line in locked if not line.startswith("pyspark")]
+        locked = [*others, f"pyspark=={os.environ['LAKEHOUSE_PYSPARK']}"]
     constraints.write_text("\n".join(locked))
     run([UV, "venv", "-q", "--python", sys.executable, str(environment)], directory)
     install = [UV, "pip", "install", "-q", "--python", f"{environment}/bin/python", "-c", str(constraints)]

@@ -122,7 +122,8 @@ class World:
         conditions = self.random.sample(list(CONDITIONS), self.random.choice([0, 1, 1, 2]))
         words = [self.random.choice(["quarantine", "quarantine", "drop", "warn"]) for _ in conditions]
         listed = [Expect.of({"condition": c, "on_failure": w}) for c, w in zip(conditions, words, strict=True)]
-        of_key = self.kind.compute is rows_of and (self.kind.repeats or self.random.random() < 0.5)
+        of_key = self.kind.asset is not by_group and self.kind.compute is rows_of
+        of_key = of_key and (self.kind.repeats or self.random.random() < 0.5)
         self.expectations = (*listed, *([Expect.unique_key()] if of_key else []))
 
     def split(self) -> tuple[list[Result], list[tuple[Result, tuple[str, ...]]]]:

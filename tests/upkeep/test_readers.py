@@ -128,6 +128,25 @@ def test_a_reader_whose_source_was_replaced_holds_nothing(lake: Path) -> None:
     assert other.state(NOW) is ReaderState.GAP
 
 
+def test_a_clock_that_was_behind_and_a_commit_without_a_time_make_no_file_older() -> None:
+    """Their files would go at once, although everybody was promised them."""
+    remove = {"remove": {"path": "a", "deletionTimestamp": NOW}}
+    told = [{"commitInfo": {"timestamp": NOW}}, {"add": {"path": "a", "size": 1}}, {"add": {"path": "b", "size": 1}}]
+    behind = [{"commitInfo": {"timestamp": NOW - 90 * DAY}}, {"remove": {"path": "b"}}]
+    for first, removed in ((told, [remove]), ([{"add": {"path": "a", "size": 1}}], [remove]), (told, behind)):
+        entries = [(version, [json.dumps(action) for action in each]) for version, each in enumerate((first, removed))]
+        (file,) = past_of(entries).files
+        assert file.removed == NOW
+
+
+def test_a_reader_under_the_former_name_of_its_source_keeps_what_it_may_read(lake: Path) -> None:
+    (lake / "orders").rename(lake / "renamed")
+    readers, _ = look(lake, "renamed")
+    assert [(reader.kind, reader.state(NOW)) for reader in readers.readers if reader.name == "copies"] == [
+        (ReaderKind.UNKNOWN, ReaderState.BY_TIME)
+    ]
+
+
 def test_a_restored_file_is_in_use_again(lake: Path) -> None:
     DeltaTable(str(lake / "orders")).restore(3)
     _, past = look(lake)

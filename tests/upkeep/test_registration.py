@@ -1,5 +1,6 @@
 """What the properties of a table say of readers that no mark names."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -7,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.delta.log import FILE_RETENTION, LOG_RETENTION, Head, as_interval, feed_retention, files_kept, limit_from
-from lakehouse.upkeep.registration import TIME_TRAVEL, limit_of, register, registered_limits, release, time_travel
+from lakehouse.upkeep.registration import (
+    TIME_TRAVEL,
+    keep_longer,
+    limit_of,
+    register,
+    registered_limits,
+    release,
+    time_travel,
+)
 from tests.support.raises import raises_code
 
 DAY = timedelta(days=1)
@@ -55,6 +64,28 @@ def test_a_shorter_limit_leaves_what_the_table_keeps() -> None:
     registered = changed(head(), "bi", 3 * DAY)
     assert registered.properties.keys() == {"lakehouse.readers.bi"}
     assert (limit_of(registered, "bi"), limit_of(registered, "gold/totals")) == (3 * DAY, 7 * DAY)
+
+
+def test_readers_that_register_at_once_each_have_their_limit_in_the_end() -> None:
+    """Each has looked at the table before the other has changed it."""
+    before = head()
+    long, short = register(before, "t", "a", 30 * DAY), register(before, "t", "b", 14 * DAY)
+    both = replace(before, properties={**before.properties, **long.to_set, **short.to_set})
+    assert limit_of(both, "a") == 14 * DAY
+    longer = keep_longer(both)
+    assert longer is not None
+    mended = replace(both, properties={**both.properties, **longer.to_set})
+    assert (limit_of(mended, "a"), limit_of(mended, "b"), time_travel(mended)) == (30 * DAY, 14 * DAY, 7 * DAY)
+    assert keep_longer(mended) is None
+
+
+def test_a_release_that_is_cut_off_can_be_given_again() -> None:
+    """Its properties are set before others are removed."""
+    registered = changed(head(), "bi", 60 * DAY)
+    cut_off = replace(registered, properties={**registered.properties, **release(registered, "t", "bi").to_set})
+    again = release(cut_off, "t", "bi")
+    left = {name: value for name, value in cut_off.properties.items() if name not in again.to_remove}
+    assert files_kept(replace(cut_off, properties={**left, **again.to_set})) == files_kept(head())
 
 
 def test_a_reader_cannot_be_registered_twice_or_under_a_name_that_is_none() -> None:

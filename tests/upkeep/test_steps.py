@@ -16,9 +16,16 @@ def compact(*gigabytes: int) -> Task:
 def test_a_limit_takes_the_smallest_partitions_first_and_says_what_it_leaves() -> None:
     steps = steps_of([Task(UpkeepWork.MARK, ""), compact(3, 1, 2), Task(UpkeepWork.FREE, "")], 3 * GB)
     rewritten = UpkeepStep(UpkeepWork.COMPACT, "(day = 1) OR (day = 2)", 2, 3 * GB)
-    assert steps.now == (UpkeepStep(UpkeepWork.MARK), rewritten, UpkeepStep(UpkeepWork.FREE))
-    assert steps.rest == (UpkeepStep(UpkeepWork.COMPACT, "day = 0", 1, 3 * GB),)
-    assert what_is_left(steps.rest) == "OPTIMIZE of 1 partition (3,000.0 MB)"
+    assert steps.now == (UpkeepStep(UpkeepWork.MARK), rewritten)
+    assert steps.rest == (UpkeepStep(UpkeepWork.COMPACT, "day = 0", 1, 3 * GB), UpkeepStep(UpkeepWork.FREE))
+    assert what_is_left(steps.rest) == "OPTIMIZE of 1 partition (3,000.0 MB), VACUUM"
+
+
+def test_vacuum_waits_for_a_rewrite_that_waits_so_that_a_large_table_is_the_first_of_a_later_night() -> None:
+    """Tables come in the order of their newest upkeep, and what is larger than the limit is rewritten first or never."""
+    table, free = Task(UpkeepWork.COMPACT, "", (DuePart("", 9 * GB),)), Task(UpkeepWork.FREE, "")
+    assert steps_of([table, free], GB, rewritten=GB).now == ()
+    assert UpkeepStep(UpkeepWork.FREE) in steps_of([table, free], GB).now
 
 
 def test_what_is_larger_than_the_limit_by_itself_is_rewritten_alone() -> None:

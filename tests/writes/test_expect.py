@@ -80,6 +80,16 @@ def test_a_condition_that_fails_the_run_names_the_keys_and_writes_nothing(source
     assert source.version("copies") == 0
 
 
+@WAYS
+def test_a_condition_that_fails_in_spark_is_named_and_the_asset_is_not_blamed(source: Lake, limits: Limits) -> None:
+    with (
+        in_force(limits),
+        raises_code("UNKNOWN_CONDITION", match=r"ten of 'copies'.*\(10 / \(v - 5\) > 1\).*try_divide"),
+    ):
+        source.materialize(copies, Table(key="id", expect=Expect("10 / (v - 5) > 1", name="ten")))
+    assert not source.exists("copies")
+
+
 def test_a_warning_writes_the_rows_and_counts_them_and_null_is_not_true(source: Lake) -> None:
     source.materialize(copies, Table(key="id", expect=[Expect("v > 0"), Expect("g <> 'c'", name="no_c")]))
     assert len(source.rows("copies")) == 4

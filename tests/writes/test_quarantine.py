@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lakehouse import Changes, Expect, Merge, Table
+from lakehouse import Changes, Expect, Merge, Table, View
 from lakehouse.commit.outcome import AlreadyApplied
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.partition_keys import PartitionKey, Slice
@@ -83,6 +83,47 @@ def test_a_key_with_two_rows_or_with_null_does_not_stop_the_others(source: Lake,
         source.materialize(copies, UNIQUE)
     assert source.rows("copies") == [(1, "b", 6), (4, "c", 9), (5, "d", 1)]
     assert [row[0] for row in quarantined(source)] == [2, 3, 4]
+
+
+def by_group(src: Changes) -> Merge:
+    touched = src.touched("g")
+    return Merge(touched.rows, touched)
+
+
+def computed_key(src: Changes) -> View:
+    """The library chooses the columns by which changes are followed; those that cost least are not of the key."""
+    return View("SELECT id AS row, concat('<', g, '>') AS place, v FROM src")
+
+
+def by_row(src: Changes) -> View:
+    return View("SELECT id AS row, concat('<', g, '>') AS place, v FROM src", touch="row")
+
+
+def test_keys_touched_by_other_columns_cannot_be_asked_whether_they_are_unique(source: Lake) -> None:
+    """A run would see only some of the rows of a key."""
+    with raises_code("SPLIT_KEYS", match=r"touched \(g\).*touched\('id'\)"):
+        source.materialize(by_group, UNIQUE)
+    with raises_code("VIEW_SPLIT_KEYS", match=r"touch \(row\).*key \(place\)"):
+        source.materialize(by_row, Table(key="place", expect=Expect.unique_key()))
+    source.materialize(by_group, TABLE)
+
+
+def test_a_view_whose_key_is_computed_sees_all_rows_of_a_key(source: Lake) -> None:
+    table = Table(key="place", expect=Expect.unique_key())
+    source.insert("src", [(5, "c", 1), (6, "d", 2)])
+    source.materialize(computed_key, table)
+    assert source.rows("computed_key") == [(3, "<b>", None), (6, "<d>", 2)]
+    source.insert("src", [(7, "a", 7), (8, "d", 8)])
+    source.sql("DELETE FROM {src} WHERE id = 5")
+    source.materialize(computed_key, table)
+    assert source.rows("computed_key") == [(3, "<b>", None), (4, "<c>", 9)]
+    assert [row[:2] for row in quarantined(source, "computed_key")] == [
+        (1, "<a>"),
+        (2, "<a>"),
+        (6, "<d>"),
+        (7, "<a>"),
+        (8, "<d>"),
+    ]
 
 
 @pytest.mark.slow
@@ -200,6 +241,17 @@ def test_two_runs_of_the_same_changes_reject_the_same_rows_once(source: Lake) ->
         assert isinstance(step.commit(write, source.retry, NO_WAIT), AlreadyApplied)
     assert (source.version("copies"), source.version("copies_quarantine")) == (1, 1)
     assert [row[0] for row in quarantined(source)] == [1, 2, 3]
+
+
+def test_a_run_that_fails_behind_the_commit_of_its_quarantine_says_so(source: Lake) -> None:
+    source.materialize(copies, TABLE)
+    source.sql("ALTER TABLE {copies} ADD CONSTRAINT small CHECK (v < 100)")
+    source.sql("UPDATE {src} SET v = 100 WHERE id = 1")
+    source.sql("UPDATE {src} SET v = -5 WHERE id = 4")
+    step, write = ready(source, copies, TABLE)
+    sentence = r"version 1 of 'copies_quarantine' was written: the quarantine is ahead"
+    with listening(step.hear), raises_code("DELTA_REFUSED", match=sentence):
+        step.commit(write, source.retry, NO_WAIT)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from lakehouse.delta.log import feed_retention, limit_from
 from lakehouse.errors import ReadError, UpkeepError
 from lakehouse.status.reader_looks import ReaderLook, reader_looks
 from lakehouse.upkeep.readers import ReaderKind, Readers, readers_of
-from lakehouse.upkeep.registration import register, release, time_travel
+from lakehouse.upkeep.registration import keep_longer, register, release, time_travel
 
 if TYPE_CHECKING:
     from lakehouse.dagster.code_location import AssetTable, CodeLocation
@@ -122,6 +122,10 @@ def _change(given: Namespace) -> None:
     name = str(given.register or given.release)
     change = release(head, table.name, name) if limit is None else register(head, table.name, name, limit)
     change_properties(manager.writing_session(), ref, change)
+    after = ref.log(manager.writing_session).head()
+    longer = None if after is None else keep_longer(after)
+    if longer is not None:
+        change_properties(manager.writing_session(), ref, longer)
 
 
 def table_of_ours(name: str, code_location: "CodeLocation") -> "AssetTable":

@@ -9,7 +9,8 @@ from lakehouse.cli.keeping.table_readers import table_of_ours
 from lakehouse.cli.loading import definitions
 from lakehouse.cli.tables import readable_logs
 from lakehouse.delta.commit_info import count_of
-from lakehouse.errors import UpkeepError
+from lakehouse.errors import LakehouseError, UpkeepError
+from lakehouse.spark.diagnosis import first_line
 
 if TYPE_CHECKING:
     from lakehouse.dagster.code_location import AssetTable, CodeLocation
@@ -32,15 +33,22 @@ def _run(given: Namespace) -> Answer:
     defs = definitions(given)
     code_location = code_location_of(defs)
     listed = [table_of_ours(name, code_location) for name in given.tables] or tables_to_keep(code_location)
-    managers, run, results = managers_of(defs.resources), str(uuid4()), list[UpkeepResult]()
-    readable = readable_logs(code_location)
+    managers, run, readable = managers_of(defs.resources), str(uuid4()), readable_logs(code_location)
+    results, errors = list[UpkeepResult](), dict[str, str]()
     for table in listed:
-        upkeep = _look(table, code_location, readable, is_named=bool(given.tables))
-        if upkeep is not None:
-            dry = given.dry_run or not upkeep.tasks
-            results.append(UpkeepResult(upkeep) if dry else keep(managers[table.manager], table, upkeep, run))
-    lines = [*(each.sentence for each in results), _last_line(results)]
-    return Answer({"tables": [_value(each) for each in results]}, "\n".join(lines))
+        try:
+            upkeep = _look(table, code_location, readable, is_named=bool(given.tables))
+            if upkeep is not None:
+                dry = given.dry_run or not upkeep.tasks
+                results.append(UpkeepResult(upkeep) if dry else keep(managers[table.manager], table, upkeep, run))
+        except Exception as error:  # other tables are looked after all the same
+            if len(listed) == 1:
+                raise
+            errors[table.name] = str(error) if isinstance(error, LakehouseError) else first_line(error)
+    failures = [f"{name}: its upkeep ended with an error. {problem}" for name, problem in errors.items()]
+    lines = [*(each.sentence for each in results), *failures, _last_line(results)]
+    value = {"tables": [_value(each) for each in results], "errors": errors}
+    return Answer(value, "\n".join(lines), code=int(bool(errors)))
 
 
 def _look(

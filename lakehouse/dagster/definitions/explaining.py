@@ -10,7 +10,6 @@ from uuid import uuid4
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from lakehouse.cursor.cursor import Known
 from lakehouse.dagster.code.view_texts import only_text_of
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function
 from lakehouse.dagster.contexts import by_field, pin_source
@@ -33,8 +32,9 @@ from lakehouse.read.forecast import (
     forecast_input,
     looked_up,
 )
-from lakehouse.read.read_plan import read_plan
-from lakehouse.read.run import Run
+from lakehouse.read.read_plan import ReadNothing, ReadPlan, read_plan
+from lakehouse.read.resolve import nothing_of
+from lakehouse.read.run import CommitReason, Run
 from lakehouse.spark.listeners import listening
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.merge import doubts_of
@@ -77,8 +77,16 @@ def explain(
         config = _config(defs, subject, run_config or {})
         step = subject.begun(by_field(config))
         sources = {input_name: subject.source(input_name, ref) for input_name, ref in refs.items()}
-        inputs = tuple(subject.input(step, input_name, source) for input_name, source in sources.items())
-        run, kind = step.run, subject.table.kind
+        run, kind, listed = step.run, subject.table.kind, list[InputForecast]()
+        for input_name, source in sources.items():
+            plan = subject.plan(step, input_name, source)
+            if plan is None:
+                listed.append(looked_up(source, run.cursor.reads.get(source.at.ref.name)))
+                run = run.with_snapshot(source)
+            else:
+                listed.append(forecast_input(plan, source, step.now))
+                run = run.with_read(nothing_of(plan), source, step.now) if isinstance(plan, ReadNothing) else run
+        inputs = tuple(listed)
         outcome, why = _verdict(run, kind, inputs)
         if outcome is RunEffect.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
@@ -86,7 +94,7 @@ def explain(
         if call:
             write = _with_plan(write, subject, step, sources, config)
         elif kind is View:
-            write = _with_paths(write, subject.table, run, sources, outcome)
+            write = _with_paths(write, subject.table, step.run, sources, outcome)
         return Forecast(name, partition_key, _version(run.head), outcome, why, inputs, write)
     except LakehouseError as error:
         with suppress(LakehouseError):
@@ -108,19 +116,19 @@ def _verdict(run: Run, kind: type[Write], inputs: Sequence[InputForecast]) -> tu
         return RunEffect.WRITES, f"It reads no changes, so each run computes its whole result. {_NO_DIFFERENCE}"
     if changed:
         return RunEffect.WRITES, f"{count_of(len(changed), 'source')} of {len(inputs)} changed. {_NO_DIFFERENCE}"
-    if not isinstance(run.cursor, Known):
-        return RunEffect.RECORDS, "The table has no position yet."
-    if run.new_code is not None:
-        return RunEffect.RECORDS, run.new_code
-    if run.is_redefined:
-        return RunEffect.RECORDS, "The definition changed in a part that decides no row."
-    passed = next((each for each in inputs if each.reading is Reading.NOTHING and each.why is not None), None)
-    if passed is not None:
-        return RunEffect.RECORDS, f"Of '{passed.source}' {passed.why}."
-    if run.must_record:
-        return RunEffect.RECORDS, "Log cleanup could reach its last position, so the position is put down again."
-    if moved and kind.follows_snapshot_inputs:
-        return RunEffect.WRITES, f"{' and '.join(moved)} moved. {_NO_DIFFERENCE}"
+    reason = run.commit_reason(by_snapshot_inputs=kind.follows_snapshot_inputs)
+    match reason:
+        case CommitReason.SNAPSHOT_INPUT:
+            return RunEffect.WRITES, f"{' and '.join(moved)} moved. {_NO_DIFFERENCE}"
+        case CommitReason.REDEFINED:
+            return RunEffect.RECORDS, run.new_code or reason.value
+        case CommitReason.PASSED | CommitReason.LOG_CLEANUP:
+            passed = next((each for each in inputs if each.reading is Reading.NOTHING and each.why is not None), None)
+            return RunEffect.RECORDS, reason.value if passed is None else f"Of '{passed.source}' {passed.why}."
+        case CommitReason():
+            return RunEffect.RECORDS, reason.value
+        case None:
+            pass
     if moved:
         return (
             RunEffect.NOTHING,
@@ -200,14 +208,14 @@ class _Subject:
             config=config,
         )
 
-    def input(self, step: Materialization, name: str, source: Source) -> InputForecast:
-        """How an input would be read."""
+    def plan(self, step: Materialization, name: str, source: Source) -> ReadPlan | None:
+        """What would be read of an input; None of one that is read whole, as a snapshot."""
         read = self.table.changes.get(name)
         if read is None:
-            return looked_up(source, step.run.cursor.reads.get(source.at.ref.name))
+            return None
         ref_of_archive = None if read.archive is None else self.manager.archive(read.archive)
         archive = None if ref_of_archive is None else partial(ask_archive_by_log, ref_of_archive, source)
-        return forecast_input(read_plan(step.facts(source, read, archive)), source, step.now)
+        return read_plan(step.facts(source, read, archive))
 
     def source(self, name: str, ref: TableRef) -> Source:
         """The source of an input, pinned at its newest version."""
@@ -247,7 +255,7 @@ def _with_paths(
     if text is None:
         return replace(write, followed=(_NEEDS_A_CALL,))
     try:
-        analysis = analysis_by_logs(text, sources, table.changes, table.name)
+        analysis = analysis_by_logs(text, run, sources, table.changes)
         run = with_key(run, analysis)
         return replace(write, key=run.table.key_columns, followed=View.explain(run, analysis))
     except ViewError as error:

@@ -19,6 +19,7 @@ from lakehouse.dagster.follow.automation import automate
 from lakehouse.dagster.io_manager import code_location_of, managers_of
 from lakehouse.dagster.remake import with_each_once
 from lakehouse.dagster.slices import partition_columns
+from lakehouse.delta.location import Location
 from lakehouse.delta.table import Read, Table
 from lakehouse.errors import DefinitionError
 from lakehouse.read.asset import PastRows
@@ -179,7 +180,7 @@ def _refuse_expectations(table: AssetTable) -> None:
 def _refuse_nested(tables: Iterable[AssetTable]) -> None:
     """Refuses a table inside another's directory, because the VACUUM of the outer table would delete its files."""
     paths = ((table.declared.external_path or (table.ref and table.ref.path), table.name) for table in tables)
-    directories = {str(PurePosixPath(path)): name for path, name in paths if path is not None}
+    directories = {str(PurePosixPath(Location(path).place)): name for path, name in paths if path is not None}
     for path, name in directories.items():
         outer = next((directories[str(p)] for p in PurePosixPath(path).parents if str(p) in directories), None)
         if outer is not None:
@@ -223,12 +224,15 @@ def _refuse_view(table: AssetTable, asset: dg.AssetsDefinition, code_location: C
         refuse_computed_columns,
         refuse_other_inputs,
         refuse_other_parameters,
+        refuse_split_keys,
         refuse_undefined,
     )
 
     inputs = [input_.name for input_ in asset.op.input_defs if not input_.dagster_type.is_nothing]
     for known_text in texts_of(function_of(asset)):
         refuse_other_inputs(known_text.text, inputs, table.name)
+        if table.declared.asks_for_unique_keys and table.declared.key_columns and known_text.text.touch:
+            refuse_split_keys(known_text.text, table.declared.key_columns, table.name)
         if known_text.has_known_args:
             refuse_other_parameters(known_text.text, table.name)
         if table.partitions_def is not None:

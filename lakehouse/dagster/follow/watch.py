@@ -15,7 +15,7 @@ from lakehouse.cursor.unread import Backlog, Unread, commits_last
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, error_in_short, reads_on
 from lakehouse.dagster.follow.requests import Span, digest_of, standing, standing_for_all, state_of
-from lakehouse.dagster.table_facts import noted_locations
+from lakehouse.dagster.table_facts import content_version, noted_locations
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import LakehouseError
@@ -148,8 +148,7 @@ class _Logs:
         if not isinstance(head, Head):
             return None
         try:
-            changing = (c.version for c in log.commits(head.version) if c.is_first or not c.is_quiet)
-            return f"{head.table_id}@{next(changing, head.version)}"
+            return content_version(log, head)
         except Exception:  # the look at a table that reads this log says what is wrong with it
             return None
 
@@ -219,7 +218,7 @@ def _expires(backlog: Backlog) -> bool:
 
     It is asked for once a day. Not for partitions: most of them are old, and would each have a run a day.
     """
-    return isinstance(backlog, Unread) and backlog.passed_commits_are_old(_now())
+    return isinstance(backlog, Unread) and backlog.log_cleanup_is_near(_now())
 
 
 def _now() -> int:

@@ -33,6 +33,8 @@ from lakehouse.upkeep.steps import Steps, UpkeepStep, steps_of, what_is_left
 
 UPKEEP_JOB = "upkeep"
 """The name of the job and of the schedule."""
+_LOOK_AGAIN = 30.0
+"""So many seconds a night waits before it looks again at tables that runs were writing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,21 +202,25 @@ class _Night:
         Raises:
             Failure: The upkeep of tables ended with an error. The others were looked after all the same.
         """
-        results, errors, busy, log = list[UpkeepResult](), list[str](), set[str](), self.context.log
-        due = self._due(tables, errors)
-        for place, table in enumerate([*due, *due]):
-            if place >= len(due) and table.name not in busy:  # those that a run was writing have a second turn
-                continue
-            try:
-                result = self._keep(table, sum(each.rewritten_bytes for each in results))
-            except Exception as error:  # other tables are looked after all the same
-                log.exception(f"The upkeep of {table.name} ended with an error.")
-                errors.append(f"{table.name} ({first_line(error)})")
-                continue
-            results.append(result)
-            writer = self._writer(table) if result.rest else None
-            busy |= set() if writer is None else {table.name}
-            log.info(" ".join([result.sentence, *self._why_not_all(result, writer)]))
+        results, errors, log = list[UpkeepResult](), list[str](), self.context.log
+        due = waiting = self._due(tables, errors)
+        while waiting:
+            busy = list[AssetTable]()
+            for table in waiting:
+                try:
+                    turn = self._keep(table, sum(each.rewritten_bytes for each in results))
+                except Exception as error:  # other tables are looked after all the same
+                    log.exception(f"The upkeep of {table.name} ended with an error.")
+                    errors.append(f"{table.name} ({first_line(error)})")
+                    continue
+                if turn.result.steps or waiting is due:  # not of each look at a table that is still being written
+                    results.append(turn.result)
+                    log.info(" ".join([turn.result.sentence, *turn.why_not_all]))
+                if turn.writer is not None and not turn.is_late:
+                    busy.append(table)
+            waiting = busy
+            if waiting:
+                time.sleep(max(0.0, min(_LOOK_AGAIN, self.end - time.time())))
         log.info(f"{count_of(len(tables), 'table')}, of which {len(due)} needed upkeep.")
         self.context.add_output_metadata(_metadata(len(tables), results))
         if errors:
@@ -235,7 +241,7 @@ class _Night:
                 due.append((needed.last, table))
         return [table for _, table in sorted(due, key=lambda each: each[0])]
 
-    def _keep(self, table: AssetTable, rewritten: int) -> UpkeepResult:
+    def _keep(self, table: AssetTable, rewritten: int) -> "_Turn":
         """Does what is due of a table now, as far as no run writes it and the limits allow."""
         instance, run = self.context.instance, self.context.run_id
         manager: DeltaIOManager = getattr(self.context.resources, table.manager)
@@ -245,7 +251,15 @@ class _Night:
         written = {KEEPING: self._written_with(table).name}
         instance.add_run_tags(run, written | driver_tag(table.ref, manager.driver))
         steps = steps_of(needed.tasks, self.upkeep.max_bytes, rewritten)
-        return keep(manager, table, needed, run, steps, lambda: self._is_late or self._writer(table) is not None)
+        stopped_by: dg.DagsterRun | None = None
+
+        def is_over() -> bool:
+            nonlocal stopped_by
+            stopped_by = self._writer(table)
+            return self._is_late or stopped_by is not None
+
+        result = keep(manager, table, needed, run, steps, is_over)
+        return _Turn(result, self._is_late, stopped_by)
 
     def _look(self, table: AssetTable) -> TableUpkeep | None:
         return look(table, self.code_location, self.readable)
@@ -266,11 +280,32 @@ class _Night:
         assert writer is not None, f"an asset writes {table.name}"
         return writer
 
-    def _why_not_all(self, result: UpkeepResult, writer: dg.DagsterRun | None) -> Iterator[str]:
-        if result.rest and self._is_late:
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """The turn of a table in a night.
+
+    Args:
+        result: What became of its upkeep.
+        is_late: Whether the limit of the night was reached.
+        writer: The run that was writing the table when no further statement was started; None if none was.
+    """
+
+    result: UpkeepResult
+    is_late: bool
+    writer: dg.DagsterRun | None
+
+    @property
+    def why_not_all(self) -> Iterator[str]:
+        """Why something is left, as a sentence."""
+        if not self.result.rest:
+            return
+        if self.is_late:
             yield "The limit of the night is reached."
-        elif result.rest:
-            yield "max_bytes is reached." if writer is None else f"Run {writer.run_id[:8]} is writing it."
+        elif self.writer is None:
+            yield "max_bytes is reached."
+        else:
+            yield f"Run {self.writer.run_id[:8]} is writing it."
 
 
 def _metadata(count: int, results: Sequence[UpkeepResult]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from lakehouse.read.run import Run, ViewReport
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import as_struct
 from lakehouse.views.analysis import Analysis, TableFacts
-from lakehouse.views.input_refusals import computed_column, refuse_other_inputs
+from lakehouse.views.input_refusals import computed_column, refuse_other_inputs, refuse_split_keys
 from lakehouse.views.on_spark.bound_text import BoundText, types_of
 from lakehouse.views.query import names_in
 from lakehouse.views.sql.lineage import is_plain, lineage
@@ -55,7 +55,7 @@ def _facts(run: Run, inputs: Mapping[str, str]) -> TableFacts:
         at = read.source_at if isinstance(read, SourceRead) else read
         return None if source is None or at is None else source.log.file_ranges(at.version, columns)
 
-    return replace(_facts_of(sources), ranges_of=ranges_of)
+    return replace(_facts_of(sources), ranges_of=ranges_of, needs_whole_keys=run.table.asks_for_unique_keys)
 
 
 def _facts_of(sources: Mapping[str, Source]) -> TableFacts:
@@ -68,14 +68,14 @@ def _facts_of(sources: Mapping[str, Source]) -> TableFacts:
     return TableFacts((), small, {table: source.key for table, source in sources.items() if source.key})
 
 
-def analysis_by_logs(text: ViewText, sources: Mapping[str, Source], followed: Collection[str], asset: str) -> Analysis:
+def analysis_by_logs(text: ViewText, run: Run, sources: Mapping[str, Source], followed: Collection[str]) -> Analysis:
     """What a text says over its tables as their logs have them; Spark is started only for a log that it alone reads.
 
     Args:
         text: The text.
+        run: The run.
         sources: The sources by its inputs, pinned.
         followed: The inputs whose changes are followed.
-        asset: The asset, for messages.
 
     Raises:
         ViewError: A view cannot be kept of the text.
@@ -83,8 +83,9 @@ def analysis_by_logs(text: ViewText, sources: Mapping[str, Source], followed: Co
     inputs = {table: text.input_of(table) for table in names_in(text.text)}
     of_text = {table: sources[name] for table, name in inputs.items()}
     schemas = {table: types_of(_schema(source)) for table, source in of_text.items()}
-    facts = replace(_facts_of(of_text), followed=tuple(table for table, name in inputs.items() if name in followed))
-    return Analysis.of(text, schemas, facts, asset)
+    of_changes = tuple(table for table, name in inputs.items() if name in followed)
+    facts = replace(_facts_of(of_text), followed=of_changes, needs_whole_keys=run.table.asks_for_unique_keys)
+    return Analysis.of(text, schemas, facts, run.name)
 
 
 def _schema(source: Source) -> StructType:
@@ -100,11 +101,16 @@ def _is_small(source: Source) -> bool:
 
 
 def with_key(run: Run, analysis: Analysis) -> Run:
-    """The run of a table with the key that follows from the text, unless the table declares one."""
-    if run.table.key_columns:
-        return run
-    key = analysis.key
-    return run.with_table(replace(run.table, key=key)) if key else run
+    """The run of a table with the key that follows from the text, unless the table declares one.
+
+    Raises:
+        ViewError: The text names touch columns under which a run would see only some of the rows of a key, and the
+            table asks how many there are.
+    """
+    key = run.table.key_columns or analysis.key or ()
+    if run.table.asks_for_unique_keys:
+        refuse_split_keys(analysis.text, key, run.name)
+    return run if run.table.key_columns or not key else run.with_table(replace(run.table, key=key))
 
 
 def report_of(run: Run, bound: BoundText, computed: str, followed: tuple[str, ...]) -> ViewReport:

@@ -149,6 +149,29 @@ def test_a_table_inside_one_that_no_asset_makes_is_refused() -> None:
         validate(dg.Definitions(assets=[orders, inside], resources=resources))
 
 
+@pytest.mark.parametrize(
+    ("root", "path"),
+    [
+        ("/lake", "/lake/orders/inner"),
+        ("file:///lake", "/lake/orders/inner"),
+        ("/lake", "file:/lake/orders/inner"),
+        ("/lake", "/lake/../lake/orders/inner"),
+        ("s3a://bucket/lake", "s3://bucket/lake/orders/inner"),
+    ],
+)
+def test_an_address_is_inside_another_however_it_is_written(root: str, path: str) -> None:
+    @dg.asset(metadata=Table(path=path))
+    def inside(orders: DataFrame) -> Append: ...
+
+    @dg.asset(metadata=Table(path=path, name="shop.external"))
+    def external(orders: DataFrame) -> Append: ...
+
+    resources = {"io_manager": DeltaIOManager(spark=object(), root=root)}
+    for asset in (inside, external):
+        with pytest.raises(DefinitionError, match="would be inside that of 'orders'"):
+            validate(dg.Definitions(assets=[orders, asset], resources=resources))
+
+
 def test_changes_of_an_asset_that_writes_no_table_are_refused() -> None:
     @dg.asset
     def mailed(orders: Changes) -> None: ...

@@ -38,7 +38,16 @@ CASES = [
         "The expectation e of 'flights' cannot be evaluated over its rows, because of its condition (w > 0): There is no "
         "column w.",
         WRITTEN,
-        "Write a condition that is true or false of one row, and name columns of the table.",
+        "Write a condition that is true or false of each row, and name columns of the table: try_divide or try_cast where "
+        "an operation can fail.",
+    ),
+    Case(
+        errors.WriteError.split_keys,
+        {"asset": "flights", "touched": ("day",), "key": ("flight_id",)},
+        "The result of 'flights' is about the rows of touched (day), so a run may see only some of the rows of a key "
+        "(flight_id), and Expect.unique_key() asks how many there are.",
+        WRITTEN,
+        "Touch the keys by columns of the key: touched('flight_id').",
     ),
     Case(
         errors.WriteError.all_outside,

@@ -114,7 +114,7 @@ def restored_from_a_backup(lake: Lake) -> None:
 
 def log_cleaned(lake: Lake) -> None:
     cleaned(lake, "src")
-    lake.insert("src", [(200, "a", 0)])
+    lake.insert("src", [(200 + lake.version("src"), "a", 0)])
 
 
 def compacted(lake: Lake) -> None:

@@ -18,8 +18,12 @@ from lakehouse.dagster.resources import LocalSpark
 def copies(orders: Changes) -> Append:
     return Append(orders.appended())
 
+@dg.asset(metadata=Table())
+def before_copies(orders: Changes) -> Append:
+    return Append(orders.appended())
+
 defs = dg.Definitions(
-    assets=[dg.AssetSpec("orders", metadata=Table(readers={{"bi": "90 days"}})), copies],
+    assets=[dg.AssetSpec("orders", metadata=Table(readers={{"bi": "90 days"}})), before_copies, copies],
     resources={{"io_manager": DeltaIOManager(spark=LocalSpark(root={root!r}), root={root!r})}},
 )
 """
@@ -54,6 +58,18 @@ def test_what_is_due_is_said_without_spark(shop: str, capsys: pytest.CaptureFixt
 def test_a_table_of_another_program_is_left_alone(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(capsys, 1, "upkeep", "orders", "-f", shop)["code"] == "NOT_OURS"
     assert answer(capsys, 1, "readers", "orders", "-f", shop, "--register", "x", "--limit", "3d")["code"] == "NOT_OURS"
+
+
+def test_a_table_whose_log_is_odd_keeps_no_other_from_its_upkeep(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
+    root = Path(shop).parent / "lake"
+    for _ in range(5):
+        run(root, "before_copies", "orders")
+    (root / "before_copies" / "_delta_log" / f"{3:020}.json").write_text("{")
+    value = answer(capsys, 1, "upkeep", "--dry-run", "-f", shop)
+    assert [table["table"] for table in value["tables"]] == ["copies"] and [*value["errors"]] == ["before_copies"]
+    assert main(["upkeep", "--dry-run", "-f", shop]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("before_copies: its upkeep ended with an error. ")
 
 
 def test_a_limit_that_the_source_does_not_keep_is_told(shop: str, capsys: pytest.CaptureFixture[str]) -> None:

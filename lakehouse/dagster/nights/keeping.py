@@ -220,6 +220,7 @@ class _Night:
                     busy.append(table)
             waiting = busy
             if waiting:
+                self.context.instance.add_run_tags(self.context.run_id, {KEEPING: ""})  # it works on none now
                 time.sleep(max(0.0, min(_LOOK_AGAIN, self.end - time.time())))
         log.info(f"{count_of(len(tables), 'table')}, of which {len(due)} needed upkeep.")
         self.context.add_output_metadata(_metadata(len(tables), results))

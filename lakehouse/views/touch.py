@@ -86,7 +86,7 @@ def choose_touch(
     if key and all(name.lower() in of_result for name in key):
         candidates.insert(0, tuple(of_result[name.lower()] for name in key))
     if within_key:
-        candidates = [each for each in candidates if fold(each) <= fold(key)]
+        candidates = [each for each in candidates if fold(each) <= fold(key)] or [key]
     costs: dict[tuple[str, ...], int] = {}
     refusal: ViewError | None = None
     for each in tuple(dict.fromkeys(candidates))[:MOST_CANDIDATES]:

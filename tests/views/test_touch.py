@@ -40,6 +40,17 @@ def test_columns_of_the_key_go_before_others():
     assert choose_touch(query, ()).columns == ("seg",)
 
 
+@pytest.mark.parametrize("name", sorted(queries.QUERIES))
+def test_where_all_rows_of_a_key_have_to_be_seen_only_columns_of_the_key_will_do(name: str):
+    query = read(queries.QUERIES[name], queries.TABLES)
+    for output in query.outputs:
+        try:
+            touch = choose_touch(query, (output.name,), within_key=True)
+        except ViewError:
+            continue
+        assert touch.columns in ((), (output.name,))
+
+
 def test_the_whole_key_goes_before_a_part_of_it_that_costs_as_much():
     query = read("SELECT cust, st, sum(amt) AS s FROM o GROUP BY cust, st", queries.TABLES)
 

@@ -67,7 +67,8 @@ def test_a_run_materializes_the_quarantine_and_others_read_it(house: House) -> N
     result = house.run("copies", "alerts")
     events = {str(event.asset_key): event for event in result.get_asset_materialization_events()}
     quarantine = events[str(KEY)].materialization
-    assert quarantine.tags is not None and quarantine.tags["dagster/data_version"] == "0"
+    table_id = house.lake.source("copies_quarantine").head.table_id
+    assert quarantine.tags is not None and quarantine.tags["dagster/data_version"] == f"{table_id}@0"
     assert quarantine.metadata["dagster/row_count"].value == 1
     assert metadata(result, "copies")["quarantine"] == 1
     (evaluation,) = result.get_asset_check_evaluations()
@@ -80,6 +81,24 @@ def test_a_run_materializes_the_quarantine_and_others_read_it(house: House) -> N
     house.lake.sql("UPDATE {orders} SET v = 16 WHERE id = 1")
     result = house.run("copies", "alerts")
     assert (house.lake.rows("alerts"), metadata(result, "copies")["quarantine"]) == ([], 0)
+
+
+def test_a_quarantine_is_materialized_if_its_rows_are_news(house: House) -> None:
+    """Also those of a run that failed behind the commit of the quarantine, and so told Dagster nothing."""
+
+    def told(result: dg.ExecuteInProcessResult) -> list[str]:
+        events = [
+            event.materialization for event in result.get_asset_materialization_events() if event.asset_key == KEY
+        ]
+        return [str((event.tags or {})["dagster/data_version"]).split("@")[1] for event in events]
+
+    house.assets = [orders, copies]
+    assert told(house.run("copies")) == ["0"]
+    house.lake.sql("UPDATE {orders} SET v = 21 WHERE id = 2")
+    assert told(house.run("copies")) == []
+    house.lake.sql("UPDATE {orders} SET v = 9 WHERE id = 1")
+    house.lake.materialize(carried, TABLE, name="copies")
+    assert told(house.run("copies")) == ["1"]
 
 
 @pytest.mark.slow

@@ -37,7 +37,7 @@ from lakehouse.dagster.contexts import (
 )
 from lakehouse.dagster.expectation_checks import log_evaluations
 from lakehouse.dagster.failures import as_dagster_failures, as_our_errors, refuse_second_driver
-from lakehouse.dagster.metadata import report, report_plan, timing
+from lakehouse.dagster.metadata import KnownFacts, report, report_plan, timing
 from lakehouse.dagster.quarantines import report_quarantine
 from lakehouse.dagster.resources import refuse_unfit, value_of
 from lakehouse.dagster.run_tags import (
@@ -143,7 +143,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 context.log.warning(unused)
             report(context, execution, run, outcome, self.session)
             report_plan(context, execution, step, outcome)
-            report_quarantine(context, execution, step, self.session)
+            facts = KnownFacts(run.name, context.log.warning)
+            facts.fetch("its quarantine", lambda: report_quarantine(context, execution, step, self.session), None)
             context.add_output_metadata(timing(step.phases, time.monotonic() - step.began))
 
     def _written(

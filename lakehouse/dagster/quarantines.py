@@ -38,14 +38,18 @@ def with_quarantines(definitions: dg.Definitions, code_location: CodeLocation) -
 
 def is_quarantine(table: AssetTable) -> bool:
     """Whether a table is the quarantine of another one, by its spec."""
-    return isinstance(table.definition, dg.AssetSpec) and QUARANTINE_OF in table.definition.metadata
+    return _table_behind(table) is not None
+
+
+def _table_behind(table: AssetTable) -> str | None:
+    """The name of the table whose quarantine a table is; None if the table is no quarantine."""
+    return table.definition.metadata.get(QUARANTINE_OF) if isinstance(table.definition, dg.AssetSpec) else None
 
 
 def writer_of_table(table: AssetTable, code_location: CodeLocation) -> AssetTable | None:
     """The table of the asset whose runs write a table, a quarantine with its table; None if no asset writes it here."""
-    spec, writer = table.definition, table
-    if isinstance(spec, dg.AssetSpec) and QUARANTINE_OF in spec.metadata:
-        writer = code_location[dg.AssetKey.from_user_string(spec.metadata[QUARANTINE_OF])]
+    behind = _table_behind(table)
+    writer = table if behind is None else code_location[dg.AssetKey.from_user_string(behind)]
     return writer if writer.is_written and writer.root is not None else None
 
 

@@ -32,7 +32,7 @@ class LakehouseError(Exception):
     code: str = "LAKEHOUSE"
     """What documents and searches find, as `lakehouse.<code>`: it stays, whatever becomes of the sentences."""
     is_temporary: bool = False
-    """Whether the next try may succeed: with another session, other rivals, other executors. Else it is said again."""
+    """Whether another try may succeed: with another session, other rivals, other executors."""
 
     def __init__(self, happened: str, *then: str) -> None:
         self.happened = happened

@@ -1,6 +1,8 @@
 """What `from lakehouse import …` offers is a promise; it grows on purpose or not at all."""
 
 import inspect
+import subprocess
+import sys
 from types import ModuleType
 
 import lakehouse
@@ -58,3 +60,12 @@ def test_the_functions_of_a_public_package_say_what_they_are():
 
     assert scd.__all__ == sorted(scd.__all__)
     assert all(inspect.getdoc(getattr(scd, name)) for name in scd.__all__)
+
+
+def test_a_name_that_another_dagster_lacks_is_said_with_what_it_lacks():
+    """An `AttributeError` in a module that is imported would become "cannot import name", which says nothing."""
+    text = "import dagster; del dagster.ConfigurableIOManager; from lakehouse import DeltaIOManager"
+    ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: DeltaIOManager cannot be imported from lakehouse: AttributeError: "), last
+    assert "ConfigurableIOManager" in last

@@ -158,7 +158,7 @@ def _mend(writing: Writing, landed: Committed) -> Committed:
         except (UnsettledError, StaleInputsError, LateGapError, NewColumnsError):
             raise
         except LakehouseError as error:
-            # What it says is true now holds of the second commit alone; what happened, of the run.
+            # The error says what is true now for the second commit alone. What happened is true of the whole run.
             raise UnsettledError(writing.run.name, version, max(1, times), rows.value, error.happened) from error
 
 

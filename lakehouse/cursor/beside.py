@@ -10,9 +10,10 @@ def why_quarantine_differs(
 ) -> str | None:
     """Why a quarantine is not known to go with the position of its table, as half a sentence; None if it goes with it.
 
-    A commit of a run that ended before it wrote the table does, if the run followed changes: it was planned on the
-    table as that is now, so the next run touches the same keys. A run that set all of the quarantine may have gone by
-    another definition or another look-up, or because somebody asked for it; the next run need not.
+    A commit of a run that ended before it wrote the table goes with the position if that run followed changes: the
+    commit was planned on the table as the table is now, so the next run touches the same keys. A commit that set all of
+    the quarantine does not go with the position: its run may have had another definition or other snapshot inputs, or
+    a user may have asked for it, and the next run need not do the same.
 
     Args:
         log: The log of the quarantine.

@@ -8,8 +8,8 @@ from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log
 
 LOOKED_BACK = 200
-"""In so many of the newest commits the marks of partitions are looked for; any mark, if no property says whose the
-table is."""
+"""How many of the newest commits are searched for the marks of partitions, or for any mark if no property says whose
+the table is."""
 
 
 def newest_mark(name: str, log: Log, head: Head) -> Mark | None:

@@ -160,7 +160,7 @@ class CodeLocation:
         return cls({table.key: table for table in governed}, root_of)
 
     def __getitem__(self, key: dg.AssetKey) -> AssetTable:
-        """What is said of a table; of one that nothing defines, what holds of every table that says nothing."""
+        """What is said of a table; of a table that nothing defines, the defaults."""
         table = self.tables.get(key)
         return AssetTable(key, root=self.root_of("io_manager")) if table is None else table
 

@@ -44,7 +44,7 @@ def is_one_asset(execution: dg.AssetExecutionContext) -> bool:
 
 
 def step_key(execution: dg.AssetExecutionContext) -> Any:
-    """What is one for the inputs and the output of a step."""
+    """The key that the inputs and the output of one step share."""
     return execution.op_execution_context.get_step_execution_context()
 
 

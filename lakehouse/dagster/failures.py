@@ -50,7 +50,7 @@ def _failure_of(error: LakehouseError) -> dg.Failure:
 
 @contextmanager
 def explaining_pyspark(asset: str) -> Generator[None]:
-    """What PySpark says in an asset's function of what was made for another kind of Spark, with the way out.
+    """Turns PySpark's error about what was made for another kind of Spark into an error that says what to do.
 
     Every other exception of the function stays what it is.
 
@@ -67,7 +67,7 @@ def explaining_pyspark(asset: str) -> Generator[None]:
 
 @contextmanager
 def as_our_errors(asset: str) -> Generator[None]:
-    """What Spark says of a session that is gone, or of its jars, as our own error: while inputs are read.
+    """Turns Spark's errors about a session that is gone, or about its jars, into our own while inputs are read.
 
     Raises:
         SessionError (SESSION_ENDED): The session is gone.

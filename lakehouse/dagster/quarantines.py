@@ -89,7 +89,7 @@ def report_quarantine(
 ) -> None:
     """Tells how many rows the quarantine of the table has, and logs a materialization if these are news to Dagster.
 
-    They are if the run has written it, or an earlier one that failed afterwards.
+    The rows are news if this run has written the quarantine, or if an earlier run that failed afterwards has.
     """
     if not step.asset.table.quarantines:
         return

@@ -41,10 +41,10 @@ def value_of(text: str) -> str:
 
 
 def refuse_unfit(session: SparkSession) -> None:
-    """Does nothing where a session's Spark, its client and its Delta are tested together.
+    """Refuses a session whose Spark, client and Delta are not tested together.
 
     Raises:
-        SetupError (VERSION): Its Spark, or its Delta, is another one than the tested.
+        SetupError (VERSION): Its Spark, or its Delta, is not a tested version.
         SetupError (OTHER_SPARK): Its client, or Delta's jars, are for another minor version of Spark.
     """
     spark = session.version
@@ -63,7 +63,7 @@ def refuse_unfit(session: SparkSession) -> None:
 
 @contextmanager
 def as_other_jars(spark: str) -> Generator[None]:
-    """What Spark says of jars that do not fit to it, as our own error: while a session starts or is asked.
+    """Turns Spark's error about jars that do not fit it into our own while a session starts or is asked.
 
     Raises:
         SetupError (OTHER_SPARK): They do not fit.

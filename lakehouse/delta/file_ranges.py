@@ -16,7 +16,7 @@ _SAMPLE = 32
 
 @dataclass(frozen=True, slots=True)
 class FileShare:
-    """Of how many files of a table a condition leaves how many.
+    """How many files of a table a condition leaves.
 
     Args:
         files: How many files the table has.

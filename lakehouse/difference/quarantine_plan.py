@@ -54,7 +54,7 @@ def with_quarantine(
 
 
 def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None, *, sets_all: bool) -> Run:
-    """The run as one of its quarantine: with the epochs of that, and without a position in any source."""
+    """The run as a writer of the quarantine: with the quarantine's epochs, and without a position in any source."""
     ref = run.ref.beside(SUFFIX)
     log = ref.log(lambda: spark)
     stands = log.head()

@@ -1,7 +1,7 @@
-"""What a run reads of one input, and why not the feed: one value, of what the logs say.
+"""What a run reads of one input, and why it does not read the feed: one value, computed from the logs.
 
-A run carries the plan out, and `explain` prints it. What only a read shows, a plan takes in by `without_feed` and
-`without_archive`, which give the plan of the next method that is exact:
+A run carries the plan out, and `explain` prints it. If a read shows that the feed or the archive cannot answer,
+`without_feed` or `without_archive` gives the plan of the next method that is exact:
 
 1. The feed of the range, in pieces around schema changes, without commits that changed no row.
 2. An archive of the feed, if the input names one.
@@ -56,7 +56,7 @@ class InputFacts:
         read: The options of the input.
         source: The source, pinned.
         position: How far its table has read this source; None if it has not.
-        holds_rows: Whether the table may hold rows of the source that its position does not tell of; of an `Append`.
+        holds_rows: Whether the table of an `Append` may hold rows of the source that its position does not cover.
         archive: What the archive that the input names answers; None if the input names none.
         refusal: Why the table's own position was refused; None unless the version of a run tag was taken instead.
     """

@@ -1,4 +1,4 @@
-"""From a plan to `Changes`. What only a read shows makes another plan of it, which is carried out instead."""
+"""From a plan to `Changes`; if a read shows that the plan cannot be carried out, another plan takes its place."""
 
 from collections.abc import Callable
 from dataclasses import replace

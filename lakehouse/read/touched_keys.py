@@ -21,7 +21,8 @@ class FromFeed(Enum):
     """What changes tell beside the keys that they touched.
 
     KEYS: Nothing. ROWS: The rows with these keys, because the columns identify a row of the source in every version of
-    the range. NEW_ROWS: Those, and that the range only added them, as its commits say; then few tables hold the keys.
+    the range. NEW_ROWS: The same rows, which the range only added, as its commits say; a table then seldom holds the
+    keys.
     """
 
     KEYS = "keys"
@@ -36,7 +37,7 @@ class EveryKey:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRows:
-    """Rows of many changes: they are read while the result is written, where it may fail that change files are gone."""
+    """Rows of many changes: they are read while the result is written, and by then change files may be gone."""
 
     frame: DataFrame
 

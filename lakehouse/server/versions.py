@@ -46,10 +46,10 @@ _ON_THE_CLASS_PATH = ("spark.jars", "spark.jars.packages", "spark.driver.extraCl
 
 
 def refuse_untested(program: str, version: str) -> None:
-    """Does nothing where a version is one of those that are tested.
+    """Refuses a version that is not one of those that are tested.
 
     Raises:
-        SetupError (VERSION): It is another one.
+        SetupError (VERSION): The version is not tested.
     """
     if not TESTED[program].admits(version):
         raise SetupError.version(
@@ -63,10 +63,10 @@ def minor(version: str) -> str:
 
 
 def refuse_other_client(server: str, client: str) -> None:
-    """Does nothing where a Spark Connect server and this process's PySpark are of one minor version.
+    """Refuses a Spark Connect server whose minor version is not that of this process's PySpark.
 
     Raises:
-        SetupError (OTHER_SPARK): They are not.
+        SetupError (OTHER_SPARK): The two minor versions differ.
     """
     if minor(server) != minor(client):
         raise SetupError.other_spark(
@@ -77,10 +77,10 @@ def refuse_other_client(server: str, client: str) -> None:
 
 
 def refuse_other_jars(spark: str, settings: Mapping[str, str]) -> None:
-    """Does nothing where the settings of a session name Delta's jars for its Spark, or name none.
+    """Refuses settings of a session that name Delta's jars for another Spark than that of the session.
 
     Raises:
-        SetupError (OTHER_SPARK): They name jars for another Spark.
+        SetupError (OTHER_SPARK): They name such jars.
     """
     for name in _ON_THE_CLASS_PATH:
         for jar in _DELTA_JAR.finditer(settings.get(name, "")):

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from lakehouse.delta.file_log import FileLog
 
 LOOKED_BACK = 200
-"""So many of the newest commits of a table tell of its runs and of its past files."""
+"""How many of the newest commits of a table are read to find its runs and its past files."""
 RUNS = 20
-"""So many runs of a table are told."""
+"""How many runs of a table are shown."""
 RECENT = timedelta(days=7)
-"""For so long attempts that were lost are told."""
+"""For how long a lost attempt is shown."""
 _THREADS = 16
-"""So many logs are read side by side."""
+"""How many logs are read side by side."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,17 +37,17 @@ class UpkeepWork(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """From when on work is due. No rule changes a row.
+    """The thresholds at which work is due. No rule changes a row.
 
     Args:
-        small_bytes: A file is small below this size.
-        small_files: Small files that can be merged, from which on they are.
-        small_in_partition: They can be if their partition has so many of them, or more.
-        small_share: And if they are this share of its files.
-        deleted_share: The share of deleted rows of a partition from which on its files are rewritten without them.
-        deleted_bytes: And if these files have so many bytes; whoever reads fewer gains nothing.
-        freed_share: The bytes of past files that nobody needs, as a share of the table, from which on they are removed.
-        freed_age: Such files are removed in any case if they are older than this.
+        small_bytes: A file with fewer bytes is small.
+        small_files: The number of small files in a table, of those that can be merged, from which on OPTIMIZE is due.
+        small_in_partition: The number of small files in a partition from which on they can be merged.
+        small_share: The share of the partition's files that these must be, too.
+        deleted_share: The share of deleted rows in a partition from which on its files are rewritten without them.
+        deleted_bytes: The number of bytes that these files must have, too; a reader who reads fewer gains nothing.
+        freed_share: The size of the unneeded past files, as a share of the table, from which on they are removed.
+        freed_age: The age of the oldest unneeded past file from which on they are removed in any case.
     """
 
     small_bytes: int = 16_000_000

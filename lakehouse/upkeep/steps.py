@@ -7,7 +7,8 @@ from lakehouse.delta.commit_info import count_of
 from lakehouse.upkeep.due import DuePart, Task, UpkeepWork
 
 _PARTS, _BYTES = 100, 8_000_000_000
-"""A statement rewrites so many partitions at most, and so much if it has more than one; then time is looked at."""
+"""The most partitions that one statement rewrites, and the most bytes if it has more than one partition; the time is
+checked between statements."""
 
 
 @dataclass(frozen=True, slots=True)

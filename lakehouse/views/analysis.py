@@ -109,7 +109,7 @@ class Analysis:
         return touched_plan(self.query, touch, changed, self.facts.small)
 
     def why_never_by_keys(self, key: tuple[str, ...], *, has_key: bool) -> str | None:
-        """Why keys alone do not do if each followed table changes, as a clause; None if they do.
+        """Why keys alone are not enough if each followed table changes, as a clause; None if they are.
 
         Args:
             key: The columns of the key that are known; empty if none are.

@@ -14,7 +14,7 @@ from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
 from lakehouse.views.touched_plan import touched_plan
 
 Shares: TypeAlias = Mapping[tuple[str, str], FileShare]
-"""Of how many files a run reads how many, by the table and by what its rows are sought by."""
+"""For each table, and for what its rows are sought by: how many of its files a run reads."""
 
 _PLAIN = pattern(r"`([A-Za-z_]\w*)`")
 

@@ -119,7 +119,7 @@ class TouchedPlan:
     read_whole: tuple[tuple[str, str], ...] = ()
 
     def why_whole(self, followed: Collection[str], *, has_key: bool) -> str | None:
-        """Why keys alone do not do, as a clause; None if they do, or if no change reaches the result.
+        """Why keys alone are not enough, as a clause; None if they are, or if no change reaches the result.
 
         Args:
             followed: The tables whose changes are followed.

@@ -35,9 +35,9 @@ def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection
 def why_whole(
     query: Query, plan: TouchedPlan, followed: Collection[str], small: Collection[str] = (), *, has_key: bool
 ) -> str | None:
-    """Why keys alone do not do, whatever the keys are, as a clause; None if they do, or if no change reaches a row.
+    """Why keys alone are not enough, whatever they are, as a clause; None if they are, or if no change reaches a row.
 
-    What only NULL or a constant among the keys would need does not count.
+    A reason that holds only if NULL or a constant is among the keys does not count.
 
     Args:
         query: The query.

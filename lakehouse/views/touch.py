@@ -127,7 +127,7 @@ def _cost_of_coarseness(
 
 
 def determined_by(query: Query, columns: set[str], keys: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """The unique names of columns that have one value in all rows of the result in which some columns have theirs.
+    """The unique names of the columns whose values follow from those of some columns, in all rows of the result.
 
     Args:
         query: The query.

@@ -53,9 +53,9 @@ _NO_SUMS_YET = "its log does not say that it holds them. After the next run that
 class View(Write):
     """The table is the result of this query over the asset's inputs, which are its tables by their names.
 
-    Inputs read as `Changes` are followed; a `DataFrame` input is a snapshot, whose changes rows that were written
-    before do not follow. A run computes the rows of the keys that the changes may have touched, with the query itself,
-    and writes those that differ. Everything is computed and compared where keys cannot be known.
+    Inputs read as `Changes` are followed. A `DataFrame` input is a snapshot: rows that were already written do not
+    follow its changes. A run computes the rows of the keys that the changes may have touched, with the query itself,
+    and writes those that differ. Everything is computed and compared if the keys cannot be known.
 
     Args:
         query: One query of Spark SQL.
@@ -313,7 +313,7 @@ def _adds(run: Run) -> bool:
 
 
 def _may_keep_sums(run: Run) -> bool:
-    """Whether a table of counts and sums is kept by them, or will be: if all of its rows were not computed without."""
+    """Whether a table of counts and sums is kept by sums, or will be: not if its rows were computed without sums."""
     return run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is not None
 
 

@@ -26,7 +26,7 @@ from lakehouse.delta.commit_info import Rows, count_of
 _BAR = 12
 """The columns of a bar."""
 _NOTHING = "-"
-"""What stands for what avoids a conflict, if nothing has to."""
+"""Stands in the column of what avoids a conflict, if there is no conflict to avoid."""
 KINDS = (("+", GOOD), ("~", WAITING), ("-", WRONG))
 """The sign and the style of rows that were inserted, updated and deleted."""
 

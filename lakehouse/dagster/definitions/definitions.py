@@ -40,12 +40,12 @@ def incremental(
     its table is, its columns and its code; an asset without kinds has `deltalake` and `spark`. Each table has the
     checks that can be made of it, and one for each of its expectations. A check of the same table and name that the
     definitions bring takes the place of the added one. A run that materializes an asset leaves out the checks that
-    read the whole table. Who names a cron schedule for nightly checks has agreed to them: the schedule runs from
-    the start. A night makes the checks of this library, those that have waited longest first, and starts none after
-    two hours. The same holds for upkeep, which keeps the files of the tables in shape. A table that puts rows into a
+    read the whole table. Whoever names a cron schedule for nightly checks agrees to them: the schedule runs from the
+    start. A night makes the checks of this library, those that have waited longest first, and starts none after two
+    hours. The same holds for upkeep, which keeps the files of the tables in shape. A table that puts rows into a
     quarantine has a second asset, `<asset key>_quarantine`, which the runs of the first materialize. The sensor is
-    stopped until somebody starts it in Dagster. The component `Lakehouse` of the definitions names them for who does
-    not name them here.
+    stopped until somebody starts it in Dagster. A sensor or a schedule that is not named here is the one that the
+    component `Lakehouse` of the definitions names, if there is one.
 
     Args:
         definitions: The code location: assets, specs of tables that it only reads, resources, and all else.

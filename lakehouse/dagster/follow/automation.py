@@ -44,7 +44,7 @@ def automation() -> dg.AutomationCondition[Any]:
 
 
 class RunAlive(dg.AutomationCondition[dg.AssetKey]):
-    """True unless the last run that was to materialize a table, or a partition, has not ended and is not heard of."""
+    """True unless the last run that was to materialize a table, or a partition, is dead: not ended, and silent."""
 
     @property
     def name(self) -> str:

@@ -127,7 +127,7 @@ Logs: TypeAlias = Callable[[TableRef], tuple[Log, Head | None]]
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a table has not read is not known without Spark, or not now.
+    """What a table has not read is unknown: only Spark could tell, or nobody can tell now.
 
     Args:
         reason: Why, as a clause or a sentence.
@@ -144,7 +144,7 @@ def error_in_short(error: Exception) -> str:
 
 
 def can_follow(look: object, selected: Collection[dg.AssetKey]) -> bool:
-    """Whether a table can run behind those that are selected: all that it misses is made by them."""
+    """Whether a table can run behind the selected ones: these make every source that the table lacks."""
     return not isinstance(look, LeftOut) or bool(look.missing and look.missing <= frozenset(selected))
 
 

@@ -80,7 +80,7 @@ class Started:
 
 
 def ending(run: dg.DagsterRun) -> str:
-    """Why a table waits that a run was asked for: what became of that run, as a clause."""
+    """Why a table for which a run was requested still waits: what became of the run, as a clause."""
     what = _ENDINGS.get(run.status, "has not ended")
     return f"run {run.run_id[:8]} {what}, and neither a source nor the table has moved since"
 

@@ -39,7 +39,7 @@ _LOOK_AGAIN = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """When tables are compacted and past files removed that no reader needs, and how much of that a night does.
+    """When tables are compacted and past files that no reader needs are removed, and how much of that a night does.
 
     Args:
         cron_schedule: When a night begins, as Dagster's schedules say it: "0 4 * * 0".
@@ -243,7 +243,7 @@ class _Night:
         return [table for _, table in sorted(due, key=lambda each: each[0])]
 
     def _keep(self, table: AssetTable, rewritten: int) -> "_Turn":
-        """Does what is due of a table now, as far as no run writes it and the limits allow."""
+        """Does the work that is due on a table now, until a run writes the table or a limit is reached."""
         instance, run = self.context.instance, self.context.run_id
         manager: DeltaIOManager = getattr(self.context.resources, table.manager)
         needed = self._look(table)

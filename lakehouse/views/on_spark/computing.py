@@ -87,7 +87,7 @@ def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows
 def _why_whole(
     plan: TouchedPlan, key: tuple[str, ...], number: int, refresh: Refresh, table_rows: Callable[[], int | None]
 ) -> Whole | None:
-    """Why some touched keys have all rows computed; None if their rows are."""
+    """Why all rows are computed although some keys are touched; None if only the rows of these keys are computed."""
     if not plan.touch:
         return Whole(NeedOfAllRows.PLAN, "a row moved, and its result is one row of all rows")
     if not key:

@@ -1,4 +1,4 @@
-"""Of how many files of a table the keys of a step leave how many: by the statistics in its log, as far as they say."""
+"""How many files of a table can hold the keys of a step, by the statistics in its log, if the log has them."""
 
 from collections.abc import Callable, Iterable
 

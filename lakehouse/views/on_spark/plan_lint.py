@@ -1,4 +1,4 @@
-"""What the plan of an asset in PySpark does of which a view would be refused, or followed by other keys.
+"""What in the plan of a PySpark asset would have a view refused, or followed by other keys.
 
 A plan can be seen where a client of Spark Connect sends it: as a protocol buffer. Nothing is said of what cannot be
 seen: a plan of classic Spark, a function in Python, a name that the plan makes by an expression.
@@ -86,7 +86,7 @@ def _plan_of(frame: DataFrame) -> Any:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _PlanFacts:
-    """What a plan has; of relations that read no table of the touched keys only what chance and the clock decide.
+    """What a plan contains. If a relation reads no table of the touched keys, only chance and the clock count in it.
 
     Args:
         cuts: The relations that keep some rows, in words.

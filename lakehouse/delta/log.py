@@ -326,3 +326,9 @@ def feed_retention(head: Head) -> timedelta:
     may remove, change files among them.
     """
     return min(log_kept(head), files_kept(head))
+
+
+def rows_about(log: Log, version: int) -> int | None:
+    """How many rows a table holds; with those that deletion vectors hide, if counting these costs too much."""
+    rows, size = log.live_rows(version), log.size()
+    return rows if rows is not None or size is None else size.rows

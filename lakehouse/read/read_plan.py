@@ -23,7 +23,7 @@ from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import cap, unread_after, why_compared_again
 from lakehouse.delta.commit_info import NO_ROWS, SCHEMA_CHANGES, Commit
 from lakehouse.delta.limits import limits
-from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commits_between
+from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commits_between, rows_about
 from lakehouse.delta.table import Read
 from lakehouse.errors import GO_ON_FROM, ReadError
 from lakehouse.read.archive import Archived, Unanswered
@@ -322,7 +322,7 @@ def _why_dear(facts: InputFacts, batch: Batch) -> str | None:
     images = sum((commit.rows for commit in batch.changing), NO_ROWS).images
     if images is None or images < limits().changes_to_count:
         return None
-    rows = facts.source.log.live_rows(at.version)
+    rows = rows_about(facts.source.log, at.version)
     if rows is None or images < rows * limits().changes_of_row:
         return None
     return f"its log tells {images:,} images of changed rows, and it has {rows:,} rows, so all rows take less work"

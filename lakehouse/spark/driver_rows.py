@@ -174,7 +174,8 @@ def compute_once(frame: DataFrame, *, few: bool = False) -> Local | DataFrame:
     if few:
         return small(frame) or frame.localCheckpoint()
     checkpoint = frame.localCheckpoint()
-    return small(checkpoint) or checkpoint
+    are_many = checkpoint.count() > limits().driver_rows  # rows that have been computed cost little to count
+    return checkpoint if are_many else small(checkpoint) or checkpoint
 
 
 def _in_utc(column: Any) -> Any:

@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     NullType,
     ShortType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -55,7 +56,13 @@ _DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
 
 def pads(schema: StructType) -> bool:
     """Whether a column is a CHAR, whose texts Spark pads with blanks."""
-    return any(str(column.metadata.get(CHAR)).startswith("char(") for column in schema.fields)
+    return any(char_type(column) is not None for column in schema.fields)
+
+
+def char_type(column: StructField) -> str | None:
+    """The type of a CHAR, which Spark shows as a STRING; None of other columns."""
+    kind = str(column.metadata.get(CHAR))
+    return kind if kind.startswith("char(") else None
 
 
 def padding_like(schema: StructType, frame: DataFrame) -> DataFrame:

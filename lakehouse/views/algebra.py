@@ -185,6 +185,11 @@ class SetOperation:
     nodes: tuple["Node", ...]
     names: tuple[Mapping[str, str], ...]
 
+    def of_one_type(self, types: Mapping[str, str]) -> frozenset[str]:
+        """The columns that have one type in all branches, so that Spark converts no value of a branch."""
+        kinds = {name: {types.get(of_branch[name]) for of_branch in self.names} for name in self.names[0]}
+        return frozenset(name for name, every in kinds.items() if len(every) == 1 and None not in every)
+
 
 Node: TypeAlias = Scan | Join | FullJoin | MarkJoin | Filter | Extend | Generate | Aggregation | Windows | SetOperation
 

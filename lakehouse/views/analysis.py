@@ -8,7 +8,7 @@ from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Output, Query
 from lakehouse.views.plan import TouchedPlan
-from lakehouse.views.query import read
+from lakehouse.views.query import read, refuse_values_of_the_run
 from lakehouse.views.rows_plan import why_whole
 from lakehouse.views.touch import Touch, choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
@@ -46,11 +46,13 @@ class Analysis:
         text: The text.
         query: What it says, under the names that its head declares for the columns of the result.
         facts: What is known of its tables.
+        given: The columns of the result, in order, under the names that the query itself gives.
     """
 
     text: ViewText
     query: Query
     facts: TableFacts
+    given: tuple[str, ...]
     _touches: dict[tuple[str, ...], Touch] = field(default_factory=dict[tuple[str, ...], Touch], init=False)
 
     @classmethod
@@ -69,10 +71,12 @@ class Analysis:
             ViewError: A view cannot be kept of the text.
         """
         try:
-            query = _with_declared_names(text, read(text.text, schemas, tuple(text.args)))
+            refuse_values_of_the_run(text.args)
+            read_text = read(text.text, schemas, tuple(text.args))
+            query = _with_declared_names(text, read_text)
         except ViewError as error:
             raise with_place(error, text.origin, asset) from error.__cause__
-        return cls(text, query, facts)
+        return cls(text, query, facts, tuple(output.name for output in read_text.outputs))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -128,27 +128,22 @@ def key_pairs(conditions: Iterable[Expression], sought: Collection[str], given: 
                     yield pair
 
 
-def without_coalesce(join: Join, expression: Expression) -> Expression:
-    """`a` for `coalesce(a, b)`, if every row of the join has a = b, or no b at all."""
+def without_coalesce(join: Join, expression: Expression, types: Mapping[str, str]) -> Expression:
+    """`a` for `coalesce(a, b)`, if every row of the join has a = b of one type, or no b at all."""
     if not isinstance(expression, exp.Coalesce):
         return expression
     all_of = [expression.this, *expression.expressions]
     if not all(isinstance(one, exp.Column) for one in all_of):
         return expression
     first, *others = [one.name for one in all_of]
-    return expression.this if all(_are_equal_if_there(join, first, one) for one in others) else expression
+    return expression.this if all(_are_equal_if_there(join, first, one, types) for one in others) else expression
 
 
-def _are_equal_if_there(join: Join, first: str, other: str) -> bool:
+def _are_equal_if_there(join: Join, first: str, other: str, types: Mapping[str, str]) -> bool:
     """Whether two columns are equal in every row of a join in which the item of the second is there."""
     conditions = [*join.where]
     for item in join.items:
         if item.side is Side.LEFT and other in columns(item.node):
             conditions += item.on
-    return any(
-        isinstance(each, exp.EQ)
-        and isinstance(each.this, exp.Column)
-        and isinstance(each.expression, exp.Column)
-        and {each.this.name, each.expression.name} == {first, other}
-        for each in conditions
-    )
+    pairs = (equal_columns(each, types) for each in conditions)
+    return any(pair is not None and set(pair) == {first, other} for pair in pairs)

@@ -59,6 +59,24 @@ ROW_FUNCTIONS = frozenset(
 FORMS = frozenset({"array", "cast", "exists", "if", "interval", "map", "struct", "try_cast"})
 """Functions that Spark's parser reads in ways of their own."""
 
+SUMMING = frozenset({"avg", "mean", "product", "sum", "try_avg", "try_sum"})
+"""Aggregates whose last digits depend on the order of the rows if a value is a DOUBLE or a FLOAT."""
+STATISTICS = frozenset(
+    {
+        *("corr", "covar_pop", "covar_samp", "kurtosis", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx"),
+        *("regr_sxy", "regr_syy", "skewness", "std", "stddev", "stddev_pop", "stddev_samp", "var_pop", "var_samp"),
+        *("variance",),
+    }
+)
+"""Aggregates whose last digits depend on the order of the rows, whatever their values are."""
+CHOOSING = frozenset(
+    {
+        *("any_value", "array_agg", "collect_list", "first", "first_value", "lag", "last", "last_value", "lead"),
+        *("listagg", "max_by", "min_by", "mode", "nth_value", "ntile", "row_number", "string_agg"),
+    }
+)
+"""Functions that take any order, or any one, of rows that are equal in their order."""
+
 AGGREGATES = frozenset(
     {
         *(

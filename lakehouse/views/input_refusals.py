@@ -7,7 +7,7 @@ from sqlglot.expressions.core import Expression
 
 from lakehouse.delta.text import fold
 from lakehouse.errors.views import TextPlace, ViewError
-from lakehouse.views.query import names_in, refuse_parameters
+from lakehouse.views.query import names_in, refuse_parameters, refuse_values_of_the_run
 from lakehouse.views.sql.parsing import Parsed, parse
 from lakehouse.views.view_text import ViewText, with_place
 
@@ -77,13 +77,14 @@ def refuse_split_keys(text: ViewText, key: tuple[str, ...], asset: str) -> None:
 
 
 def refuse_other_parameters(text: ViewText, asset: str) -> None:
-    """Refuses a text whose named parameters are others than its arguments.
+    """Refuses a text whose named parameters are others than its arguments, or have values of the run.
 
     Raises:
-        ViewError: A parameter has no argument, or an argument has no parameter.
+        ViewError: A parameter has no argument, or an argument has no parameter, or a value is the day of the run.
     """
     try:
         refuse_parameters(parse(text.text), text.args)
+        refuse_values_of_the_run(text.args)
     except ViewError as error:
         raise with_place(error, text.origin, asset) from error.__cause__
 

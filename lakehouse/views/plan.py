@@ -12,13 +12,18 @@ class Image(Enum):
 
     NOW: The rows at the end of the range. GONE: the rows that the range took away, deletes and pre-images. CAME: the
     rows that it brought, inserts and post-images. MOVED: the distinct rows, of the named columns alone, that the source
-    has more or fewer of than before; two updates that cancel are none.
+    has more or fewer of than before; two updates that cancel are none. NONE: no row, for the types of the columns.
     """
 
     NOW = "now"
     GONE = "gone"
     CAME = "came"
     MOVED = "moved"
+    NONE = "none"
+
+
+CHANGES = frozenset({Image.GONE, Image.CAME, Image.MOVED})
+"""The images that are of the feed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +147,8 @@ class KeyFacts:
 
     Args:
         step: The step that holds them.
-        null_free: The touch columns in which no key is NULL, by their names in the result.
-        holds: Whether a constant, as SQL, is among the values of a touch column.
+        null_free: The columns of the step in which no key is NULL.
+        holds: Whether a constant, as SQL, is among the values of a column of the step.
     """
 
     step: str

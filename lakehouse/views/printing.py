@@ -56,7 +56,7 @@ _CLASSES = (
     *(exp.Star, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.RespectNulls, exp.AnyValue),
     *(exp.ArgMax, exp.ArgMin, exp.ApproxQuantile, exp.Quantile),
     *(exp.Ceil, exp.Floor, exp.Chr, exp.Initcap, exp.Decode, exp.Substring, exp.Transform),
-    *(exp.BitwiseLeftShift, exp.BitwiseRightShift, exp.TsOrDsToDate, exp.TimeStrToTime),
+    *(exp.TsOrDsToDate, exp.TimeStrToTime),
     *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered),
 )
 """Parts of a tree beside the functions of which it keeps the name; the last two stand around arguments, unwritten."""
@@ -88,7 +88,17 @@ def _is_printable(node: Expr) -> bool:
             return node.this in _TYPES and REWRITTEN not in node.meta and node.args.get("collate") is None
         case exp.In():
             return not node.args.get("query") and not node.args.get("unnest")
+        case exp.BitwiseLeftShift() | exp.BitwiseRightShift():
+            # Spark reads a & 1 << b from the right, sqlglot from the left; a call of shiftleft looks the same.
+            return not isinstance(node.this, exp.BitwiseAnd | exp.BitwiseOr | exp.BitwiseXor)
+        case exp.Add() if _is_interval(node.this) and _is_interval(node.expression):
+            return False  # so reads INTERVAL 1 DAY 2 HOURS, which is written without brackets
         case exp.Func() if CALLED in node.meta:
             return node.meta[CALLED] in PRINTABLE_FUNCTIONS and REWRITTEN not in node.meta
         case _:
             return isinstance(node, _CLASSES)
+
+
+def _is_interval(node: Expr) -> bool:
+    """Whether a node is an interval, or a sum of intervals."""
+    return isinstance(node, exp.Interval) or (isinstance(node, exp.Add) and _is_interval(node.expression))

@@ -23,7 +23,7 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.files.tokens import tokens
 from lakehouse.views.sql.blocks import read_select
-from lakehouse.views.sql.parsing import Parsed, define_windows, parse
+from lakehouse.views.sql.parsing import RUN_TEXT_REMEDY, Parsed, define_windows, parse, why_of_the_run
 from lakehouse.views.sql.refusals import refuse
 from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading
 from lakehouse.views.sql.simplify import simplify
@@ -92,6 +92,18 @@ def refuse_parameters(parsed: Parsed, args: Collection[str]) -> None:
         if name not in named:
             remedy = f"Write :{name} where its value belongs, or remove the argument."
             raise ViewError("VIEW_PARAMETER", f"The text has no parameter :{name}", None, remedy)
+
+
+def refuse_values_of_the_run(args: Mapping[str, object]) -> None:
+    """Refuses values of parameters that Spark may take for the day of the run.
+
+    Raises:
+        ViewError: A value is such a text.
+    """
+    for name, value in args.items():
+        of_run = why_of_the_run(value) if isinstance(value, str) else None
+        if of_run is not None:
+            raise ViewError("VIEW_NOT_DETERMINISTIC", f"{of_run}: the parameter :{name}", None, RUN_TEXT_REMEDY)
 
 
 _ORDERS = {"order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY"}

@@ -23,8 +23,7 @@ def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection
     """
     names = touch_columns(query, plan.touch)
     planning = Readings(QueryFacts.of(query, (), small), "needed_")
-    null_free = frozenset(own for name, own in zip(plan.touch, names, strict=True) if name in keys.null_free)
-    restrictions = Restrictions(planning, (Image.NOW,), keys, null_free)
+    restrictions = Restrictions(planning, (Image.NOW,), keys)
     limit = KeyLimit(keys.step, tuple((column(name), name) for name in dict.fromkeys(names)))
     restrictions.limit(query.root, (limit,) if names else ())
     restrictions.say_read_whole(query.root)
@@ -54,7 +53,8 @@ def why_whole(
 
 def rows_of_any_keys(query: Query, plan: TouchedPlan, small: Collection[str] = ()) -> RowsPlan:
     """How the rows of keys are computed if none of these is NULL or a constant of the text: with the fewest reads."""
-    facts = KeyFacts(plan.touched or "", frozenset(plan.touch), lambda _column, _constant: False)
+    null_free = frozenset(touch_columns(query, plan.touch))
+    facts = KeyFacts(plan.touched or "", null_free, lambda _column, _constant: False)
     return rows_plan(query, plan, facts, small)
 
 

@@ -31,7 +31,7 @@ from lakehouse.views.equalities import Classes, equal_columns
 from lakehouse.views.plan import Image, KeyFacts, Restriction, RowsPlan, SourceRows, TouchedPlan
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.steps.planning import is_one_row
-from lakehouse.views.touched_plan import touched_plan
+from lakehouse.views.touched_plan import touch_columns, touched_plan
 
 READ_WHOLE, WITHOUT_KEY, VALUES_BEFORE, BY_EXPRESSION, PART_OF_KEY = 10, 8, 5, 3, 2
 """What a plan costs beside one for each step: for each table read whole; for columns of which none is in the key,
@@ -105,7 +105,8 @@ def _cost_of(query: Query, touch: tuple[str, ...], small: Collection[str]) -> in
     """What the plans for touch columns cost if every source changes and no key is NULL."""
     tables = {node.table for node in nodes_of(query.root) if isinstance(node, Scan)}
     plan = touched_plan(query, touch, tables, small)
-    rows = rows_plan(query, plan, KeyFacts(plan.touched or "", frozenset(touch), lambda _, __: False), small)
+    keys = KeyFacts(plan.touched or "", frozenset(touch_columns(query, touch)), lambda _, __: False)
+    rows = rows_plan(query, plan, keys, small)
     places = [part for part in _parts(plan, rows) if isinstance(part, SourceRows) and part.image is Image.NOW]
     whole = sum(not part.any_of and part.table not in small for part in places)
     by_expression = sum(any(map(_is_no_column, part.any_of)) for part in places)

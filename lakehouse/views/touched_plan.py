@@ -8,7 +8,7 @@ from lakehouse.views.plan import Image, TouchedPlan
 from lakehouse.views.steps.deltas import delta
 from lakehouse.views.steps.exact_rows import ExactRows
 from lakehouse.views.steps.key_limits import KeyLimit
-from lakehouse.views.steps.planning import EVER, Planning, QueryFacts
+from lakehouse.views.steps.planning import EVER, Planning, QueryFacts, State
 from lakehouse.views.steps.relations import Relation, select
 from lakehouse.views.steps.restrictions import Restrictions
 from lakehouse.views.steps.supersets import superset
@@ -25,11 +25,13 @@ class Readings(Planning):
     ) -> Relation:
         return superset(self, node, want, limits, images)
 
-    def rows(self, node: Node, limits: tuple[KeyLimit, ...], *, before: bool) -> Relation:
+    def rows(self, node: Node, limits: tuple[KeyLimit, ...], state: State) -> Relation:
+        if state is State.NONE:
+            return ExactRows(self, {}, state).of(node)
         restrictions = Restrictions(self, EVER)
         restrictions.limit(node, limits)
         restrictions.say_read_whole(node)
-        return ExactRows(self, restrictions.any_of, before).of(node)
+        return ExactRows(self, restrictions.any_of, state).of(node)
 
 
 def touched_plan(

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.conflicts.operations import Operation
 from lakehouse.cursor.cursor import Known
-from lakehouse.delta.log import Head
+from lakehouse.delta.log import Head, rows_about
 from lakehouse.delta.policy import Policy
 from lakehouse.difference.statements import Planned, Skip
 from lakehouse.errors.views import ViewError
@@ -369,10 +369,8 @@ def _why_whole(run: Run) -> "Whole | None":
 
 
 def _rows_of_table(spark: Callable[[], SparkSession], run: Run) -> int | None:
-    """How many rows the table holds, by its log; None if nobody knows without Spark."""
-    if run.head is None:
-        return None
-    return run.ref.log(spark).live_rows(run.head.version)
+    """About how many rows the table holds, by its log; None if nobody knows without Spark."""
+    return None if run.head is None else rows_about(run.ref.log(spark), run.head.version)
 
 
 def refusal(text: ViewText, what: str, asset: str | None = None) -> ViewError:

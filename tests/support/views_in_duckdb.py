@@ -44,7 +44,7 @@ class Tables:
         self.run("SET threads = 1")
         for table, columns in self.schemas.items():
             types = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-            for image in (Image.NOW, Image.GONE, Image.CAME):
+            for image in (Image.NOW, Image.GONE, Image.CAME, Image.NONE):
                 self.run(f"CREATE TABLE {table}__{image.value} ({types})")
             self.run(f"CREATE VIEW {table} AS SELECT * FROM {table}__now")
 
@@ -192,14 +192,12 @@ class ViewTable:
         return count
 
     def facts(self, plan: TouchedPlan) -> KeyFacts:
-        columns = dict(zip(plan.touch, touch_columns(self.query, plan.touch), strict=True))
+        columns = touch_columns(self.query, plan.touch)
         assert plan.touched is not None
-        free = {
-            name for name, key in columns.items() if not self.tables.run(f"FROM {plan.touched} WHERE {key} IS NULL")
-        }
+        free = {key for key in columns if not self.tables.run(f"FROM {plan.touched} WHERE {key} IS NULL")}
 
-        def holds(name: str, constant: str) -> bool:
-            sql = f"SELECT 1 FROM {plan.touched} WHERE {columns[name]} IS NOT DISTINCT FROM ({constant})"
+        def holds(column: str, constant: str) -> bool:
+            sql = f"SELECT 1 FROM {plan.touched} WHERE {column} IS NOT DISTINCT FROM ({constant})"
             return bool(self.tables.run(in_duckdb(sql)))
 
         return KeyFacts(plan.touched, frozenset(free), holds)

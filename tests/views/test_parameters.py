@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from lakehouse import Policy, Table, View
+from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors.views import ViewError
 from lakehouse.views.on_spark.parameters import with_values
+from tests.support.lake import Lake
+from tests.support.views import asset_of
 
 
 @pytest.mark.parametrize(
@@ -47,3 +51,24 @@ def test_a_value_is_a_literal(value: Any, expected: str):
 def test_a_value_that_is_no_literal_is_refused():
     with pytest.raises(ViewError, match="is a list, which is no literal"):
         with_values(":x", {"x": [1]})
+
+
+@pytest.mark.parametrize("value", ["today", " Now", "yesterday UTC"])
+def test_a_value_that_is_the_day_of_the_run_is_refused(value: str):
+    with pytest.raises(ViewError, match=r"for the time of the run, which no row holds: the parameter :d"):
+        View("SELECT id FROM o WHERE day = :d", {"d": value}).check({"o": {"id": "int", "day": "date"}})
+
+
+@pytest.mark.anywhere
+def test_a_parameter_in_a_key_finds_the_rows_of_the_key(lake: Lake) -> None:
+    lake.create("o", [(1, 1), (2, 2), (3, None)], "id int, cid int")
+    lake.create("c", [(1, "x"), (2, None)], "id int, seg string")
+    sql = "SELECT coalesce(c.seg, :none) AS seg, count(*) AS n FROM o LEFT JOIN c ON o.cid = c.id GROUP BY coalesce(c.seg, :none)"
+    kept = asset_of("kept", sql, ("o", "c"), args={"none": "-"})
+    for act in ("", "UPDATE {c} SET seg = 'y' WHERE id = 2", "INSERT INTO {o} VALUES (4, 9)"):
+        if act:
+            lake.sql(act)
+        with in_force(Limits(whole_rows=0)):
+            lake.materialize(kept, Table(key="seg", policy=Policy(refresh="incremental")))
+    assert lake.rows("kept") == [("-", 2), ("x", 1), ("y", 1)]
+    assert any("the rows of touched keys" in said for said in (*lake.said, *lake.told))

@@ -104,7 +104,8 @@ CHANGED = [
     *("timestampadd(DAY, 1, a)", "timestampdiff(DAY, a, b)", "to_char(a, b)", "to_number(a, b)", "var_samp(a)"),
     *("to_timestamp(a, b)", "to_unix_timestamp(a)", "to_utc_timestamp(a, b)", "unix_date(a)"),
     *("date_trunc(b, a)", "trunc(a, b)", "regexp_replace(a, b)", "cast(a AS VARCHAR(3))", "X'1F'", "r'\\d'", "'a\\nb'"),
-    *("'a' 'b'", "a AT TIME ZONE 'x'"),
+    *("'a' 'b'", "a AT TIME ZONE 'x'", "a & 1 << 3", "a | b >> 1", "a - INTERVAL 1 DAY 2 HOURS"),
+    *("a * INTERVAL '1' YEAR '2' MONTH", "a BETWEEN b AND c - INTERVAL 1 DAY 2 HOURS"),
 ]
 """What is not written as it is read, or where nobody has proved that."""
 

@@ -97,7 +97,7 @@ BY_THE_COLUMNS = [
     ("SELECT o.nosuch FROM o", "VIEW_UNKNOWN_COLUMN", "o.nosuch"),
     ("SELECT id.a FROM o", "VIEW_UNKNOWN_COLUMN", "id.a"),
     ("SELECT x.* FROM o", "VIEW_UNKNOWN_COLUMN", "x.*"),
-    ("SELECT * EXCEPT (nosuch) FROM o", "VIEW_UNKNOWN_COLUMN", "* EXCEPT (nosuch)"),
+    ("SELECT * EXCEPT (nosuch) FROM o", "VIEW_UNKNOWN_COLUMN", "nosuch"),
     ("SELECT count(*) AS n FROM o GROUP BY 2", "VIEW_UNKNOWN_COLUMN", "2"),
     ("SELECT o.st FROM o JOIN c USING (cust)", "VIEW_UNKNOWN_COLUMN", "cust"),
     ("SELECT id FROM o, c", "VIEW_AMBIGUOUS_COLUMN", "id"),

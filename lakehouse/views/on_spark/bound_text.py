@@ -11,10 +11,11 @@ from pyspark.sql.types import StructType
 from lakehouse.errors.views import ViewError
 from lakehouse.read.content import Everything, SourceRead
 from lakehouse.read.decide import NeedOfAllRows
+from lakehouse.spark.types import char_type
 from lakehouse.views.algebra import Query
 from lakehouse.views.analysis import Analysis, TableFacts
 from lakehouse.views.on_spark.dialect import refuse_other_dialect
-from lakehouse.views.on_spark.output_columns import with_declared_columns
+from lakehouse.views.on_spark.output_columns import refuse_other_columns, with_declared_columns
 from lakehouse.views.on_spark.running import Execution, PinnedTable
 from lakehouse.views.plan import Sql, TouchedPlan
 from lakehouse.views.rows_plan import text_over
@@ -105,8 +106,10 @@ class BoundText:
 
     def result(self, sql: Sql) -> DataFrame:
         """The result of the text over the rows at its places, under the columns of the view."""
+        rows = self.execution.frame(sql)
         try:
-            return with_declared_columns(self.execution.frame(sql), self.text.columns)
+            refuse_other_columns(rows.columns, self.analysis.given)
+            return with_declared_columns(rows, self.text.columns)
         except ViewError as error:
             raise with_place(error, self.text.origin) from error.__cause__
 
@@ -120,5 +123,5 @@ class BoundText:
 
 
 def types_of(schema: StructType) -> dict[str, str]:
-    """The columns of a table, and their types as SQL says them."""
-    return {field.name: field.dataType.simpleString() for field in schema.fields}
+    """The columns of a table, and their types as SQL says them: two CHARs of other lengths are two types."""
+    return {field.name: char_type(field) or field.dataType.simpleString() for field in schema.fields}

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from pyspark.sql import DataFrame
 
 from lakehouse.delta.commit_info import count_of
+from lakehouse.delta.limits import limits
 from lakehouse.delta.policy import Refresh
 from lakehouse.delta.text import quote, same
 from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
@@ -18,7 +19,8 @@ from lakehouse.views.on_spark.bound_text import BoundText, Whole
 from lakehouse.views.on_spark.file_shares import file_shares
 from lakehouse.views.on_spark.inexact import why_every_key
 from lakehouse.views.on_spark.output_columns import convert_keys, keeps_keys_apart
-from lakehouse.views.plan import KeyFacts, RowsPlan, TouchedPlan
+from lakehouse.views.on_spark.parameters import with_values
+from lakehouse.views.plan import KeyFacts, RowsPlan, SourceRows, TouchedPlan
 from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan, why_whole
 from lakehouse.views.touched_plan import touch_columns
 
@@ -74,14 +76,14 @@ def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows
         case str() as why:
             return Whole(NeedOfAllRows.PLAN, why)
         case keys:
-            number = _count(keys)
+            number = number_of(keys)
             if number == 0:
                 return Unmoved()
             whole = _why_whole(plan, key, number, refresh, table_rows)
             if whole is None and is_strict:
                 why = rows_of_any_keys(bound.query, plan, bound.facts.small).why_read_whole(bound.reads)
                 whole = None if why is None else Whole(NeedOfAllRows.PLAN, why)
-            return whole or _of_keys(bound, plan, keys)
+            return whole or _of_keys(bound, plan, keys, number)
 
 
 def _why_whole(
@@ -93,7 +95,9 @@ def _why_whole(
     if not key:
         return Whole(NeedOfAllRows.PLAN, "its table has no key")
     of = table_rows()
-    if of is None or 2 * number <= of or answer_by_policy(NeedOfAllRows.COST, refresh) is PolicyAnswer.BY_KEYS:
+    if of is None or number <= of * limits().touched_share:
+        return None
+    if answer_by_policy(NeedOfAllRows.COST, refresh) is PolicyAnswer.BY_KEYS:
         return None
     return Whole(NeedOfAllRows.COST, f"{count_of(number, 'key')} of {count_of(of, 'row')} are touched")
 
@@ -109,12 +113,12 @@ def find_keys(bound: BoundText, plan: TouchedPlan) -> Local | DataFrame | str | 
     return bound.execution.keys(plan.touched)
 
 
-def _of_keys(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame) -> Whole | OfKeys:
-    """The rows of the keys."""
+def _of_keys(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame, number: int) -> Whole | OfKeys:
+    """The rows of the keys, of which there are so many."""
     needed = rows_plan(bound.query, plan, _facts(bound, plan, keys), bound.facts.small)
     bound.execution.run(needed.steps)
     rows = bound.result(needed.text)
-    touched = touched_keys(bound, plan, rows, keys)
+    touched = touched_keys(bound, plan, rows, keys, number)
     if touched is None:
         return Whole(NeedOfAllRows.PLAN, "two keys may be one in the declared type of their column")
     plans = RunPlans(needed, _shares(bound, plan, needed))
@@ -123,7 +127,10 @@ def _of_keys(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame) -> Wh
 
 def _shares(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> Shares:
     """How many of the files that were asked for keys can hold them."""
-    sql = (*(step.sql for step in (*plan.steps, *needed.steps)), needed.text)
+    sql = [
+        tuple(bound.execution.bind(part) if isinstance(part, SourceRows) else part for part in one)
+        for one in (*(step.sql for step in (*plan.steps, *needed.steps)), needed.text)
+    ]
     return file_shares(sql, bound.execution.keys, bound.execution.source, bound.facts.ranges_of)
 
 
@@ -136,7 +143,7 @@ def _read_whole(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> tuple[
     return NeedOfAllRows.PLAN if in_each_run else NeedOfAllRows.SOME_KEYS, " and ".join(clauses)
 
 
-def _count(keys: Local | DataFrame) -> int:
+def number_of(keys: Local | DataFrame) -> int:
     """How many keys there are."""
     return keys.rows if isinstance(keys, Local) else keys.count()
 
@@ -146,16 +153,19 @@ def _facts(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame) -> KeyF
     assert plan.touched is not None, "these keys are of a step"
     if not isinstance(keys, Local):
         return KeyFacts(plan.touched, frozenset(), lambda _column, _constant: True)
-    column_of = dict(zip(plan.touch, touch_columns(bound.query, plan.touch), strict=True))
-    null_free = frozenset(name for name, column in column_of.items() if not keys.has_nulls([column]))
+    columns = touch_columns(bound.query, plan.touch)
+    null_free = frozenset(column for column in columns if not keys.has_nulls([column]))
 
-    def holds(name: str, constant: str) -> bool:
-        return not is_empty(keys.frame.where(same(quote(column_of[name]), f"({constant})")))
+    def holds(column: str, constant: str) -> bool:
+        given = with_values(constant, bound.text.args)
+        return not is_empty(keys.frame.where(same(quote(column), f"({given})")))
 
     return KeyFacts(plan.touched, null_free, holds)
 
 
-def touched_keys(bound: BoundText, plan: TouchedPlan, rows: DataFrame, keys: Local | DataFrame) -> Touched | None:
+def touched_keys(
+    bound: BoundText, plan: TouchedPlan, rows: DataFrame, keys: Local | DataFrame, number: int
+) -> Touched | None:
     """The keys under the names and types of the result; None if two of them may be one there."""
     places = {output.name.lower(): place for place, output in enumerate(bound.query.outputs)}
     fields = [rows.schema.fields[places[name.lower()]] for name in plan.touch]
@@ -166,6 +176,5 @@ def touched_keys(bound: BoundText, plan: TouchedPlan, rows: DataFrame, keys: Loc
     ):
         return None
     names = tuple(field.name for field in fields)
-    most = keys.rows if isinstance(keys, Local) else None
-    some = SomeKeys(names, convert_keys(keys, columns, fields), most)
+    some = SomeKeys(names, convert_keys(keys, columns, fields), number)
     return Touched(names, some, None, tuple(bound.reads.values()))

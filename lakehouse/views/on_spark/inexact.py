@@ -11,7 +11,7 @@ from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.exactness import are_exact, may_be_exact
 from lakehouse.views.algebra import Query, Scan, nodes_of
 from lakehouse.views.on_spark.running import PinnedTable
-from lakehouse.views.plan import Image, SourceRows, TouchedPlan
+from lakehouse.views.plan import CHANGES, Image, SourceRows, TouchedPlan
 
 _LIST = re.compile(r"SELECT (?:DISTINCT )?\w+(?:, \w+)* FROM")
 """Columns that are handed on from one relation to the next."""
@@ -37,7 +37,7 @@ def why_every_key(query: Query, plan: TouchedPlan, tables: Mapping[str, PinnedTa
 def _columns_of_changes(plan: TouchedPlan, table: str) -> frozenset[str]:
     """The columns of a table's changes that the steps take, in lower case."""
     places = (place for step in plan.steps for place in step.sql if isinstance(place, SourceRows))
-    of_changes = (place for place in places if place.table == table and place.image is not Image.NOW)
+    of_changes = (place for place in places if place.table == table and place.image in CHANGES)
     return fold(column for place in of_changes for column in place.columns)
 
 

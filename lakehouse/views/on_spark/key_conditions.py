@@ -35,7 +35,9 @@ def query(spark: SparkSession, sql: Iterable[str | DataFrame], args: Mapping[str
 
 
 def restrict(
-    frame: DataFrame, any_of: Sequence[Sequence[Restriction]], keys: Mapping[str, Local | DataFrame]
+    frame: DataFrame,
+    any_of: Sequence[Sequence[Restriction]],
+    keys: Mapping[str, Local | DataFrame],
 ) -> DataFrame:
     """The rows for which one of the alternatives holds; no alternative means all rows.
 

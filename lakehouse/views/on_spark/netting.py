@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from lakehouse.delta.text import quote
 from lakehouse.read.content import BEFORE, CHANGE, DELETE, Feed, SourceRead
 from lakehouse.spark.driver_rows import Local
-from lakehouse.spark.types import ATOMS, can_be_told_apart, identities
+from lakehouse.spark.types import ATOMS, can_be_told_apart, identities, padding_like
 
 _ONE, _MORE = "__one", "__more"
 
@@ -61,4 +61,4 @@ def _net_by_spark(feed: DataFrame, columns: tuple[str, ...]) -> DataFrame:
     by = [F.expr(text).alias(f"__by_{place}") for place, text in enumerate(identities(schema).values())]
     first = [F.first(F.col(quote(column.name))).alias(column.name) for column in schema.fields]
     moved = rows.groupBy(*by).agg(*first, F.sum(_ONE).alias(_MORE)).where(F.col(_MORE) != 0)
-    return moved.select(*names) if names else moved.select(_MORE)
+    return padding_like(schema, moved.select(*names)) if names else moved.select(_MORE)

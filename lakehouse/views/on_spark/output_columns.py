@@ -1,5 +1,6 @@
 """The columns of a view's result: those of its query, under the names and types that a statement declares."""
 
+import re
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
@@ -12,6 +13,28 @@ from lakehouse.spark.driver_rows import Local, small
 from lakehouse.spark.fitting import Breach, breach_text
 from lakehouse.spark.types import is_assignable, sql_type, widens
 from lakehouse.views.view_text import OutputColumn
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def refuse_other_columns(columns: Sequence[str], read: Sequence[str]) -> None:
+    """Refuses a query whose columns Spark has in another order than its text was read: keys are found by position.
+
+    Args:
+        columns: The columns as Spark has them.
+        read: The columns as the text was read; an expression without a name has its words.
+
+    Raises:
+        ViewError: A name stands at another position.
+    """
+    named = [(one, other) for one, other in zip(columns, read, strict=True) if _NAME.fullmatch(other)]
+    if any(one.lower() != other.lower() for one, other in named):
+        raise ViewError(
+            "VIEW_COLUMN_ORDER",
+            f"Spark gives the columns {', '.join(columns)}, and the text was read as {', '.join(read)}",
+            None,
+            "List the columns in SELECT instead of a star, each with a name.",
+        )
 
 
 def with_declared_columns(frame: DataFrame, columns: Sequence[OutputColumn]) -> DataFrame:

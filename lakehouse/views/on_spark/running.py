@@ -1,17 +1,19 @@
 """The plans of a view on Spark: the keys of each step come to the driver, and restrict what later steps read."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.delta.limits import limits
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, LOG_NAMES, SourceRead
 from lakehouse.spark.driver_rows import Local, compute_once
 from lakehouse.views.on_spark.key_conditions import query, restrict
 from lakehouse.views.on_spark.netting import moved_rows
-from lakehouse.views.plan import Found, Image, SourceRows, Sql, Step
+from lakehouse.views.on_spark.parameters import with_values
+from lakehouse.views.plan import CHANGES, Found, Image, Restriction, SourceRows, Sql, Step
 
 PinnedTable: TypeAlias = SourceRead | DataFrame
 """A table of a text: one whose changes are followed, or the rows of a snapshot, which has none."""
@@ -39,7 +41,8 @@ class Execution:
         A step with many rows stays where Spark has computed it. What follows from many rows may still be few.
         """
         for step in steps:
-            self._keys[step.name] = compute_once(self.frame(step.sql), few=self._follows_from_few(step.sql))
+            rows = compute_once(self.frame(step.sql), few=self._follows_from_few(step.sql))
+            self._keys[step.name] = rows if isinstance(rows, Local) else _to_send(rows)
 
     def keys(self, step: str) -> Local | DataFrame:
         """The rows of a step, at the driver if they are few."""
@@ -48,6 +51,13 @@ class Execution:
     def frame(self, sql: Sql) -> DataFrame:
         """The result of a query over the rows at its places."""
         return query(self.spark, map(self._place, sql), self.args)
+
+    def bind(self, rows: SourceRows) -> SourceRows:
+        """A place of rows with the value of each named parameter in its restrictions."""
+        return replace(rows, any_of=tuple(tuple(map(self._bound, each)) for each in rows.any_of))
+
+    def _bound(self, one: Restriction) -> Restriction:
+        return replace(one, pairs=tuple((with_values(text, self.args), key) for text, key in one.pairs))
 
     def source(self, table: str) -> DataFrame:
         """The rows of a table, pinned."""
@@ -66,7 +76,7 @@ class Execution:
                 return keys.frame if isinstance(keys, Local) else keys
             case SourceRows():
                 if place not in self._frames:
-                    self._frames[place] = restrict(self._image(place), place.any_of, self._keys)
+                    self._frames[place] = restrict(self._image(place), self.bind(place).any_of, self._keys)
                 return self._frames[place]
 
     def _image(self, rows: SourceRows) -> DataFrame:
@@ -82,6 +92,8 @@ class Execution:
                 return _images(table, INSERT, AFTER)
             case Image.MOVED:
                 return moved_rows(table, rows.columns)
+            case Image.NONE:
+                return table.source.limit(0)
             case _:
                 assert_never(rows.image)
 
@@ -93,6 +105,14 @@ class Execution:
     def _is_at_driver(self, rows: SourceRows) -> bool:
         table = self.tables[rows.table]
         return isinstance(table, DataFrame) or table.read_no_feed
+
+
+def _to_send(rows: DataFrame) -> DataFrame:
+    """The computed rows of a step: sent to the other side of a join if they are not too many for that.
+
+    Spark knows no size of rows that it keeps, and would shuffle both sides.
+    """
+    return F.broadcast(rows) if rows.count() <= limits().broadcast_rows else rows
 
 
 def _steps_in(sql: Sql) -> Iterator[str]:
@@ -109,7 +129,7 @@ def _steps_in(sql: Sql) -> Iterator[str]:
 
 def _images_in(sql: Sql) -> Iterator[SourceRows]:
     """The places of a query that hold changed rows."""
-    return (place for place in sql if isinstance(place, SourceRows) and place.image is not Image.NOW)
+    return (place for place in sql if isinstance(place, SourceRows) and place.image in CHANGES)
 
 
 def _images(read: SourceRead, *changes: str) -> DataFrame:

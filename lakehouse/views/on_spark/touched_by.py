@@ -48,7 +48,7 @@ def _touched(
 ) -> Touched:
     from lakehouse.views.input_refusals import refuse_other_inputs
     from lakehouse.views.on_spark.bound_text import BoundText
-    from lakehouse.views.on_spark.computing import find_keys, touched_keys
+    from lakehouse.views.on_spark.computing import find_keys, number_of, touched_keys
     from lakehouse.views.query import names_in
 
     refuse_other_inputs(text, {**reads, **snapshots}, "touched_by")
@@ -66,6 +66,6 @@ def _touched(
         case str():
             return Touched(columns, EveryKey(), None, tuple(reads.values()))
         case of_step:
-            touched = touched_keys(bound, plan, bound.rows, of_step)
+            touched = touched_keys(bound, plan, bound.rows, of_step, number_of(of_step))
             assert touched is not None, "the query's own columns have the types of its keys"
             return touched

@@ -22,7 +22,7 @@ from lakehouse.views.algebra import (
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.grouping import Grouping, Projection, has_aggregate, over_windows
 from lakehouse.views.sql.parsing import CALLED
-from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading
+from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, parts_of
 from lakehouse.views.sql.sources import is_outer_generator, read_from, read_generator
 from lakehouse.views.sql.subqueries import Block, conjuncts, correlation, rewrite, sides
 
@@ -129,14 +129,21 @@ def _of_star(block: Block, item: Expression, star: exp.Star) -> list[Projection]
         if len(relations) != 1 or item.args.get("db"):
             what = f"{item.table}.* is no table of this FROM, or several"
             raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, item, "Correct the name before the star.")
-        outputs = relations[0].columns
-    without = {each.name.lower() for each in star.args.get("except_") or ()}
-    unknown = without - {output.name.lower() for output in outputs}
-    if unknown:
-        what = f"EXCEPT names {', '.join(sorted(unknown))}, which the star does not have"
-        raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, item, "Correct the names after EXCEPT.")
-    remaining = (output for output in outputs if output.name.lower() not in without)
-    return [Projection(output.name, column(output.column)) for output in remaining]
+        outputs = block.scope.star_of(relations[0])
+    without = {output.column for each in star.args.get("except_") or () for output in _excluded(block, each, outputs)}
+    return [Projection(output.name, column(output.column)) for output in outputs if output.column not in without]
+
+
+def _excluded(block: Block, name: Expression, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+    """The columns of a star that a name after EXCEPT means."""
+    parts = tuple(part.lower() for part in parts_of(name)) if isinstance(name, exp.Column | exp.Dot) else (name.name,)
+    found, fields = block.scope.find(tuple(part.lower() for part in parts))
+    columns = {output.column for output in found}
+    excluded = tuple(output for output in outputs if output.column in columns)
+    if not excluded or fields:
+        what = f"EXCEPT names {'.'.join(parts)}, which is no column of the star"
+        raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, name, "Name columns of the star after EXCEPT.")
+    return excluded
 
 
 def _generate(block: Block, item: Expression, node: Node) -> tuple[Node, list[Projection]]:

@@ -207,16 +207,23 @@ def _parse_all(text: str) -> list[Expr]:
 
 _RUN_TEXT = re.compile(r"\s*(?:now|today|tomorrow|yesterday)(?:\s+\S+)?\s*", re.IGNORECASE)
 """Texts that Spark takes for the day of the run where it wants a date."""
+RUN_TEXT_REMEDY = "If the text itself is meant, write it in two parts, concat('to', 'day'), or compare with a column."
+
+
+def why_of_the_run(text: str) -> str | None:
+    """Why a text is no constant, as a sentence; None if it is."""
+    if _RUN_TEXT.fullmatch(text) is None:
+        return None
+    return f"Spark may take the text '{text}' for the time of the run, which no row holds"
 
 
 def _refuse_words(text: Text) -> None:
     """Raise if a word is none that a view can have, wherever it stands."""
     before: Token | None = None
     for token in text.tokens:
-        if token.token_type is TokenType.STRING and _RUN_TEXT.fullmatch(token.text):
-            what = f"Spark may take the text '{token.text}' for the time of the run, which no row holds"
-            remedy = "Give the text as a named parameter, or compare with a column."
-            raise ViewError("VIEW_NOT_DETERMINISTIC", what, text.of_token(token), remedy)
+        of_run = why_of_the_run(token.text) if token.token_type is TokenType.STRING else None
+        if of_run is not None:
+            raise ViewError("VIEW_NOT_DETERMINISTIC", of_run, text.of_token(token), RUN_TEXT_REMEDY)
         if token.token_type is TokenType.PIPE_GT:
             remedy = "Write the same query with SELECT, or make the part before |> an asset of its own."
             raise ViewError("VIEW_OPERATOR", "A view has no |>", text.of_token(token), remedy)

@@ -37,14 +37,21 @@ class Scope:
     Args:
         relations: What qualified names look into.
         visible: What names without a qualifier, and `*`, look into; the columns of USING stand there once.
+        hidden: The columns of USING that only a qualified name means.
     """
 
     relations: tuple[FromItem, ...] = ()
     visible: tuple[Output, ...] = ()
+    hidden: tuple[Output, ...] = ()
 
     def beside(self, other: "Scope") -> "Scope":
         """The scope of both."""
-        return Scope(self.relations + other.relations, self.visible + other.visible)
+        return Scope(self.relations + other.relations, self.visible + other.visible, self.hidden + other.hidden)
+
+    def star_of(self, relation: FromItem) -> tuple[Output, ...]:
+        """The columns of `relation.*` in Spark's order: the hidden ones stand first."""
+        own = {output.column for output in relation.columns}
+        return tuple(output for output in (*self.hidden, *self.visible) if output.column in own)
 
     def find(self, parts: tuple[str, ...]) -> tuple[tuple[Output, ...], tuple[str, ...]]:
         """The columns that a name, in lower case, may mean, and the struct fields that follow."""

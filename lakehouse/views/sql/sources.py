@@ -1,7 +1,7 @@
 """FROM: tables, subqueries, joins and LATERAL VIEW, as items of a join, and what they offer to names."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from sqlglot import exp
@@ -89,7 +89,7 @@ class _Rows:
             raise block.reading.refuse("VIEW_SUBQUERY", "A subquery stands in ON", join, remedy)
         match join.side, join.kind:
             case _, "SEMI" | "ANTI":
-                block.scope = before
+                block.scope = replace(before, visible=_merge([left for left, _ in pairs], pairs, before, Scope()))
                 self._mark(Sought(node, tuple(on), block.reading.unique("semi")), positive=join.kind == "SEMI")
                 return
             case "RIGHT", _:
@@ -111,7 +111,9 @@ class _Rows:
                 for condition in on:
                     self.keep(condition)
                 keys = [left for left, _ in pairs]
-        block.scope = Scope(block.scope.relations, _merge(keys, pairs, before, scope))
+        visible = _merge(keys, pairs, before, scope)
+        hidden = tuple(output for pair in zip(*pairs, strict=True) for output in pair if output not in visible)
+        block.scope = Scope(block.scope.relations, visible, (*hidden, *block.scope.hidden))
 
     def _full(
         self, node: Node, on: tuple[Expression, ...], pairs: list[tuple[Output, Output]]
@@ -301,10 +303,21 @@ def _pairs(block: Block, join: exp.Join, left: Scope, right: Scope) -> list[tupl
         )
     names: list[tuple[str, Expression]] = [(name.name.lower(), name) for name in join.args.get("using") or ()]
     if join.method:
-        of_right = {output.name.lower() for output in right.visible}
-        shared = dict.fromkeys(output.name.lower() for output in left.visible)
-        names = [(name, join) for name in shared if name in of_right]
+        _refuse_other_case(block, join, left, right)
+        of_right = {output.name for output in right.visible}
+        shared = dict.fromkeys(output.name for output in left.visible)
+        names = [(name.lower(), join) for name in shared if name in of_right]
     return [(_only(block, left, name, at), _only(block, right, name, at)) for name, at in names]
+
+
+def _refuse_other_case(block: Block, join: exp.Join, left: Scope, right: Scope) -> None:
+    """Raise if names of both sides differ in nothing but the case of letters: NATURAL takes them for two names."""
+    of_right = {output.name.lower(): output.name for output in right.visible}
+    for output in left.visible:
+        other = of_right.get(output.name.lower(), output.name)
+        if other != output.name:
+            what = f"NATURAL JOIN takes {output.name} and {other} for two columns"
+            raise block.reading.refuse("VIEW_JOIN", what, join, "Write USING with the columns that are to be equal.")
 
 
 def _only(block: Block, scope: Scope, name: str, at: Expression) -> Output:

@@ -26,7 +26,7 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.steps.hops import Entry, reach
 from lakehouse.views.steps.key_limits import KeyLimit, flag, holds
-from lakehouse.views.steps.planning import EVER, Planning, QueryFacts, label
+from lakehouse.views.steps.planning import EVER, Planning, QueryFacts, State, label
 from lakehouse.views.steps.relations import Relation, select, text, unite
 from lakehouse.views.steps.supersets import (
     compute_columns,
@@ -67,7 +67,7 @@ def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | No
         case MarkJoin():
             return unite(_of_mark(planning, node, want))
         case SetOperation():
-            return unite(_of_branches(planning, node, want))
+            return _of_branches(planning, node, want)
         case FullJoin():
             return unite(_of_full_join(planning, node, want))
         case Join():
@@ -133,7 +133,7 @@ def _moved_values(
         return None
     step, limits = keys
     planning.say_values_before(node, want - set(by))
-    states = [planning.rows(node, limits, before=state) for state in (False, True)]
+    states = [planning.rows(node, limits, state) for state in (State.NOW, State.BEFORE)]
     names = (planning.facts.used & set(states[0].columns)) | want | set(by)
     conditions = [*map(holds, limits)] or [flag(step)]
     now, before = (select(rows, names, conditions) for rows in states)
@@ -182,14 +182,14 @@ def _is_any_null(of: Iterable[Expression]) -> Expression:
     return condition
 
 
-def _of_branches(planning: Planning, node: SetOperation, want: frozenset[str]) -> list[Relation]:
+def _of_branches(planning: Planning, node: SetOperation, want: frozenset[str]) -> Relation | None:
     """What changed in a branch, by position: how often a row is there depends on that row alone."""
-    rows: list[Relation] = []
-    for branch, names in zip(node.nodes, node.names, strict=True):
-        moved = planning.delta(branch, frozenset(names[name] for name in want))
-        if moved is not None:
-            rows.append(select(moved, want, computed={name: names[name] for name in want}))
-    return rows
+    moved = {
+        place: rows
+        for place, (branch, names) in enumerate(zip(node.nodes, node.names, strict=True))
+        if (rows := planning.delta(branch, frozenset(names[name] for name in want))) is not None
+    }
+    return planning.unite_branches(node, want, moved)
 
 
 def _of_full_join(planning: Planning, node: FullJoin, want: frozenset[str]) -> list[Relation]:

@@ -1,7 +1,8 @@
-"""The third reading of a node: its rows, now or before, each as often as it is there, among perhaps others.
+"""The third reading of a node: its rows in a state, each as often as it is there, among perhaps others.
 
-Only keys that are computed from many rows need this reading. The rows before are those of now, with those that went and
-without those that came: as bags, of the columns in use, and after the limits, with which both commute.
+Only keys that are computed from many rows need this reading, and keys of branches with several types. The rows before
+are those of now, with those that went and without those that came: as bags, of the columns in use, and after the
+limits, with which both commute.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,7 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.plan import Image, Sql
 from lakehouse.views.steps.key_limits import KeyLimit
-from lakehouse.views.steps.planning import Planning
+from lakehouse.views.steps.planning import Planning, State
 from lakehouse.views.steps.relations import NOTHING, Relation, print_sql, replace_columns, select, separate, text, where
 from lakehouse.views.steps.supersets import compute_columns, generate_columns
 
@@ -43,12 +44,12 @@ class ExactRows:
     Args:
         planning: The plan in the making.
         limits: The alternatives that limit each occurrence of a table, by its identity.
-        before: Whether the rows of before the change are asked for.
+        state: Which rows are asked for.
     """
 
     planning: Planning
     limits: Mapping[int, tuple[tuple[KeyLimit, ...], ...]]
-    before: bool
+    state: State
 
     def of(self, node: Node) -> Relation:
         """The rows of a node, with the columns in use."""
@@ -91,9 +92,11 @@ class ExactRows:
 
     def _of_scan(self, scan: Scan) -> Relation:
         used = self.planning.facts.used & set(scan.names)
+        if self.state is State.NONE:
+            return self.planning.scan(scan, used, Image.NONE, ())
         any_of = self.limits.get(id(scan), ((),))
         now = self.planning.scan(scan, used, Image.NOW, any_of)
-        if not self.before or scan.table not in self.planning.facts.changed:
+        if self.state is State.NOW or scan.table not in self.planning.facts.changed:
             return now
         rows_gone, rows_came = (self.planning.scan(scan, used, image, any_of) for image in (Image.GONE, Image.CAME))
         listed = ", ".join(now.columns) or "one_"

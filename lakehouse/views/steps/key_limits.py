@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import Join, Scan, Side, column, columns, columns_in, substitute
+from lakehouse.views.algebra import Join, Scan, SetOperation, Side, column, columns, columns_in, substitute
 from lakehouse.views.equalities import Classes, on_equalities, without_coalesce
 from lakehouse.views.plan import Found, Image, Restriction, SourceRows, Sql
 from lakehouse.views.steps.relations import print_sql, replace_columns, text
@@ -52,6 +52,15 @@ def through(limits: tuple[KeyLimit, ...], by: Mapping[str, Expression]) -> tuple
     )
 
 
+def of_branch(
+    node: SetOperation, place: int, limits: tuple[KeyLimit, ...], types: Mapping[str, str]
+) -> tuple[KeyLimit, ...]:
+    """What limits of a set operation's rows say of the rows of one branch: by columns that have one type in all."""
+    own = node.names[place]
+    same = limits_over(limits, node.of_one_type(types))
+    return through(same, {name: column(one) for name, one in own.items()})
+
+
 def of_join_item(
     join: Join, index: int, limit: KeyLimit, types: Mapping[str, str], null_free: frozenset[str] = frozenset()
 ) -> KeyLimit | None:
@@ -65,7 +74,7 @@ def of_join_item(
     of_on = {classes.of(other): one for other, one in on_equalities(item.on, own, types).items()}
     pairs: list[tuple[Expression, str]] = []
     for written, key in limit.pairs:
-        expression = without_coalesce(join, written)
+        expression = without_coalesce(join, written, types)
         names: dict[str, str | None] = {}
         for name in columns_in(expression):
             if item.side is Side.INNER:

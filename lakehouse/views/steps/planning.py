@@ -1,12 +1,14 @@
 """What the readings of a query share: what is known of its columns, the steps so far, and each other."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 
+from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.delta.text import quote
+from lakehouse.delta.text import fold, quote
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import (
     Aggregation,
@@ -24,11 +26,22 @@ from lakehouse.views.algebra import (
     expressions,
     nodes_of,
 )
+from lakehouse.views.functions import CHOOSING, STATISTICS, SUMMING
 from lakehouse.views.plan import Found, Image, SourceRows, Sql, Step
 from lakehouse.views.printing import is_printable
+from lakehouse.views.sql.parsing import CALLED
 from lakehouse.views.steps.key_limits import KeyLimit, rows_of
-from lakehouse.views.steps.relations import NOTHING, Relation, text
+from lakehouse.views.steps.relations import NOTHING, Relation, select, text, unite
 from lakehouse.views.steps.wording import Wording
+
+
+class State(Enum):
+    """Which rows of a node: those of NOW, those BEFORE the change, or NONE, for the types of its columns."""
+
+    NOW = "now"
+    BEFORE = "before"
+    NONE = "none"
+
 
 EVER = (Image.NOW, Image.GONE)
 """The images that hold every row that a source has or had."""
@@ -119,8 +132,32 @@ class Planning(ABC):
         """A superset of the values of columns in the rows of a node, in the images, that match limits."""
 
     @abstractmethod
-    def rows(self, node: Node, limits: tuple[KeyLimit, ...], *, before: bool) -> Relation:
-        """The rows of a node, now or before, that match limits, each as often as it is there; and perhaps others."""
+    def rows(self, node: Node, limits: tuple[KeyLimit, ...], state: State) -> Relation:
+        """The rows of a node in a state that match limits, each as often as it is there; and perhaps others."""
+
+    def unite_branches(
+        self, node: SetOperation, want: frozenset[str], of_branches: Mapping[int, Relation]
+    ) -> Relation | None:
+        """The values of a set operation in rows of some of its branches, by their places; None of none.
+
+        Spark converts the values of branches to one type, which may make one value of two. So each branch takes part,
+        if need be without a row.
+        """
+        if not of_branches:
+            return None
+        converted = want - node.of_one_type(self.facts.query.types)
+        if converted and not all(map(can_be_written, node.nodes)):
+            self._refuse_types(converted)
+        rows = [
+            select(
+                of_branches[place] if place in of_branches else self.rows(branch, (), State.NONE),
+                want,
+                computed={name: names[name] for name in want},
+            )
+            for place, (branch, names) in enumerate(zip(node.nodes, node.names, strict=True))
+            if converted or place in of_branches
+        ]
+        return unite(rows)
 
     def step(self, relation: Relation, why: str) -> tuple[Relation, str]:
         """Makes a relation a step, without duplicates: its rows from then on, and its name."""
@@ -147,10 +184,26 @@ class Planning(ABC):
             self._moved_rows[id(scan), columns] = self.step(moved, f"rows of {label(scan)} that changed in {names}")[0]
         return self._moved_rows[id(scan), columns]
 
-    def say_values_before(self, node: Node, want: Iterable[str]) -> None:
-        """Notes columns whose values before the change are computed as well."""
-        names = self.facts.wording.of_columns(want)
-        self.values_before[f"{names} of {label(node)} is computed from many rows, and decides which keys change"] = None
+    def say_values_before(self, node: Aggregation | Windows, want: Iterable[str]) -> None:
+        """Notes columns whose values before the change are computed as well.
+
+        Raises:
+            ViewError: Another computation of the values may give others.
+        """
+        values = node.aggregates if isinstance(node, Aggregation) else node.windows
+        computed = [values[name] for name in want if name in values]
+        names, types = self.facts.wording.of_columns(want), self.facts.query.types
+        if any(_depends_on_order(value, types) for value in computed):
+            raise ViewError(
+                "VIEW_KEY_EXPRESSION",
+                f"{names} decides which keys change, and its last digits depend on the order in which Spark adds",
+                None,
+                "Make the values DECIMAL before they are added: sum(CAST(x AS DECIMAL(18, 2))).",
+            )
+        sentence = f"{names} of {label(node)} is computed from many rows, and decides which keys change"
+        if any(CHOOSING & _called(value) for value in computed):
+            sentence += ", so its order has to tell these rows apart: name enough columns in it"
+        self.values_before[sentence] = None
 
     def say_read_whole(self, node: Node, why: str) -> None:
         """Notes why tables may be read whole: the first reason of each."""
@@ -168,6 +221,16 @@ class Planning(ABC):
         )
         whole = dict.fromkeys(table for table in tables if table not in self.facts.small)
         return tuple((table, self.read_whole.get(table, "no key limits it")) for table in whole)
+
+    def _refuse_types(self, columns: Iterable[str]) -> None:
+        """Refuses keys that Spark converts from the types of branches of which no step can tell the types."""
+        raise ViewError(
+            "VIEW_KEY_EXPRESSION",
+            f"{self.facts.wording.of_columns(columns)} decides which keys change, and may be of another type in each "
+            "branch of a set operation",
+            None,
+            "Cast the column to one type in each branch.",
+        )
 
     def refuse_values(self, columns: Iterable[str]) -> None:
         """Refuses keys that no step can compute."""
@@ -201,6 +264,20 @@ def is_one_row(node: Node) -> bool:
 def can_be_written(node: Node) -> bool:
     """Whether all that a node and those below it compute may be written again."""
     return all(is_printable(e) for below in nodes_of(node) for e in expressions(below))
+
+
+def _called(expression: Expression) -> frozenset[str]:
+    """The names of the functions in an expression; all names of a function of which the tree does not keep the name."""
+    calls = [each for each in expression.walk() if isinstance(each, exp.Func)]
+    every = ({each.meta[CALLED]} if CALLED in each.meta else fold(each.sql_names()) for each in calls)
+    return frozenset[str]().union(*every)
+
+
+def _depends_on_order(value: Expression, types: Mapping[str, str]) -> bool:
+    """Whether the last digits of a value that is computed from many rows depend on the order of the rows."""
+    called = _called(value)
+    is_floating = any(types.get(name) in ("double", "float") for name in columns_in(value))
+    return bool(called & STATISTICS) or (is_floating and bool(called & SUMMING))
 
 
 def _of_many(node: Node) -> frozenset[str]:

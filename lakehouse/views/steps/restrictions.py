@@ -36,7 +36,7 @@ from lakehouse.views.algebra import (
 from lakehouse.views.equalities import KeyPair, equal_columns, key_pairs, rejects_null, without_coalesce
 from lakehouse.views.plan import Image, KeyFacts
 from lakehouse.views.sql.simplify import harden
-from lakehouse.views.steps.key_limits import KeyLimit, limits_over, of_join_item, through
+from lakehouse.views.steps.key_limits import KeyLimit, limits_over, of_branch, of_join_item, through
 from lakehouse.views.steps.planning import Planning, is_one_row, label, scans_of
 from lakehouse.views.steps.relations import print_sql, select
 
@@ -49,7 +49,6 @@ class Restrictions:
         planning: The plan in the making: what items ask each other for becomes steps.
         images: The images of which the values that are asked for are taken.
         keys: What is known of the touched keys.
-        null_free: The columns of their step that have no NULL.
         any_of: The alternatives that limit each occurrence, by its identity.
         why_whole: Why no key limits an occurrence, by its identity, where one limits the rows around it.
     """
@@ -57,7 +56,6 @@ class Restrictions:
     planning: Planning
     images: tuple[Image, ...]
     keys: KeyFacts | None = None
-    null_free: frozenset[str] = frozenset()
     any_of: dict[int, tuple[tuple[KeyLimit, ...], ...]] = field(
         default_factory=dict[int, tuple[tuple[KeyLimit, ...], ...]]
     )
@@ -91,10 +89,10 @@ class Restrictions:
                 self._limit_partitions(node, limits)
             case MarkJoin():
                 self._limit_mark(node, limits)
-            case SetOperation(nodes=nodes, names=names):
-                for branch, of_branch in zip(nodes, names, strict=True):
-                    by = {name: column(own) for name, own in of_branch.items()}
-                    self.limit(branch, through(limits, by))
+            case SetOperation(nodes=nodes):
+                why = f"{self._words(limits)} may be of another type in each branch"
+                for place, branch in enumerate(nodes):
+                    self._pass(branch, limits, of_branch(node, place, limits, self.planning.facts.query.types), why)
             case FullJoin():
                 self._limit_full_join(node, limits)
             case Join():
@@ -161,10 +159,11 @@ class Restrictions:
 
     def _limit_join(self, join: Join, limits: tuple[KeyLimit, ...]) -> None:
         """Rows with a LEFT item whose columns are limited: those where it is there and those where it is not, apart."""
+        types = self.planning.facts.query.types
         for k, item in enumerate(join.items):
             own = columns(item.node)
             if item.side is Side.LEFT and any(
-                columns_in(without_coalesce(join, e)) & own for limit in limits for e, _ in limit.pairs
+                columns_in(without_coalesce(join, e, types)) & own for limit in limits for e, _ in limit.pairs
             ):
                 inner = replace(item, side=Side.INNER, on=())
                 items = tuple(inner if one is item else one for one in join.items)
@@ -275,8 +274,7 @@ class Restrictions:
             return False
         if self.keys is None or limit.step != self.keys.step:
             return True
-        names = self._names
-        return all(self.keys.holds(names[key], print_sql(e)) for e, key in constants if key in names)
+        return all(self.keys.holds(key, print_sql(e)) for e, key in constants)
 
     def _has_null_free_key(self, limits: tuple[KeyLimit, ...], own: frozenset[str]) -> bool:
         """Whether a column of an item is limited by keys of which none is NULL: then the item is there."""
@@ -288,12 +286,7 @@ class Restrictions:
 
     def _null_free(self, limit: KeyLimit) -> frozenset[str]:
         """The columns of a limit's step that have no NULL, as far as is known."""
-        return self.null_free if self.keys is not None and limit.step == self.keys.step else frozenset()
-
-    @property
-    def _names(self) -> Mapping[str, str]:
-        """The names of the touch columns in the result, by those of their step."""
-        return {output.column: output.name for output in self.planning.facts.query.outputs}
+        return self.keys.null_free if self.keys is not None and limit.step == self.keys.step else frozenset()
 
 
 def _without(join: Join, index: int) -> Node:

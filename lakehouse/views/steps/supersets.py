@@ -19,7 +19,6 @@ from lakehouse.views.algebra import (
     SetOperation,
     Side,
     Windows,
-    column,
     columns,
     columns_in,
     nulls_of,
@@ -27,8 +26,8 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.plan import Image
 from lakehouse.views.steps.hops import Entry, reach
-from lakehouse.views.steps.key_limits import KeyLimit, holds, limits_over, of_join_item, through
-from lakehouse.views.steps.planning import Planning, QueryFacts
+from lakehouse.views.steps.key_limits import KeyLimit, holds, limits_over, of_branch, of_join_item, through
+from lakehouse.views.steps.planning import Planning, QueryFacts, State
 from lakehouse.views.steps.relations import Relation, print_sql, select, text, unite
 
 
@@ -102,10 +101,8 @@ def _values(
     before = Image.GONE in images and planning.facts.changes(node)
     if before:
         planning.say_values_before(node, want)
-    states = (False, True) if before else (False,)
-    rows = [
-        select(planning.rows(node, limits, before=state), want, [holds(limit) for limit in limits]) for state in states
-    ]
+    states = (State.NOW, State.BEFORE) if before else (State.NOW,)
+    rows = [select(planning.rows(node, limits, state), want, [holds(limit) for limit in limits]) for state in states]
     united = unite(rows)
     assert united is not None
     return united
@@ -119,13 +116,17 @@ def _of_branches(
     images: tuple[Image, ...],
 ) -> Relation:
     """Of EXCEPT and INTERSECT every row is one of the first branch."""
-    branches = list(zip(node.nodes, node.names, strict=True))
-    rows: list[Relation] = []
-    for branch, names in branches if node.kind is SetKind.UNION_ALL else branches[:1]:
-        down = through(limits, {name: column(own) for name, own in names.items()})
-        of_branch = planning.superset(branch, frozenset(names[name] for name in want), down, images)
-        rows.append(select(of_branch, want, computed={name: names[name] for name in want}))
-    united = unite(rows)
+    count = len(node.nodes) if node.kind is SetKind.UNION_ALL else 1
+    of_branches = {
+        place: planning.superset(
+            node.nodes[place],
+            frozenset(node.names[place][name] for name in want),
+            of_branch(node, place, limits, planning.facts.query.types),
+            images,
+        )
+        for place in range(count)
+    }
+    united = planning.unite_branches(node, want, of_branches)
     assert united is not None
     return united
 

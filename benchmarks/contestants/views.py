@@ -12,10 +12,6 @@ from benchmarks.contestants.ours import Lake
 from benchmarks.harness import data
 from lakehouse import Changes, Merge, Policy, Table, View
 
-BY_KEYS = Policy(refresh="incremental")
-"""A view goes by keys also where most of the rows are touched."""
-
-
 @dataclass(frozen=True, slots=True)
 class Query:
     """A query over tables, and an asset that keeps its result.
@@ -61,7 +57,7 @@ class Kept:
     spark: SparkSession
     asset: Callable[..., Any]
     key: str | tuple[str, ...]
-    policy: Policy = BY_KEYS
+    policy: Policy = Policy()
     keys: dict[str, str | tuple[str, ...]] = field(default_factory=dict[str, str | tuple[str, ...]])
 
     def step(self, root: Path) -> None:

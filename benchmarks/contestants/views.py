@@ -12,6 +12,7 @@ from benchmarks.contestants.ours import Lake
 from benchmarks.harness import data
 from lakehouse import Changes, Merge, Policy, Table, View
 
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """A query over tables, and an asset that keeps its result.

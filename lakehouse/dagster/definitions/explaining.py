@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse.dagster.code.view_texts import only_text_of
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function
-from lakehouse.dagster.contexts import by_field, pin_source
+from lakehouse.dagster.contexts import by_field, log_and_head, pin_source
 from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
 from lakehouse.delta.commit_info import count_of
@@ -219,13 +219,7 @@ class _Subject:
 
     def source(self, name: str, ref: TableRef) -> Source:
         """The source of an input, pinned at its newest version."""
-        log = ref.log(self.manager.session)
-        head = log.head()
-        if head is None:
-            raise ReadError(
-                f"'{self.table.name}' reads '{ref.name}', but there is no Delta table at {ref.location}. Materialize "
-                f"'{ref.name}' first, or correct its name or root."
-            )
+        log, head = log_and_head(ref, self.manager.session, self.table.name)
         table = self.code_location[self.table.inputs[name]]
         slice_ = slice_read(self.asset, table, self.partition_key)
         return pin_source(self.manager.session, ref, table.declared, log, head, slice_)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeAlias, TypeGuard
+from typing import Any, Self, TypeAlias, TypeGuard, cast
 
 import dagster as dg
 from pyspark.sql import DataFrame
@@ -230,6 +230,12 @@ def write_kind(asset: str, annotation: Any) -> type[Write]:
 
 def _kind_of_annotation(annotation: Any) -> type[Write] | None:
     return Overwrite if _is_frame(annotation) else next((kind for kind in KINDS if annotation is kind), None)
+
+
+def write_of(result: Any) -> Write:
+    """The write that an asset's function returned, in a `dg.Output` or by itself; a `DataFrame` is an `Overwrite`."""
+    value = cast("Any", result).value if isinstance(result, dg.Output | dg.MaterializeResult) else result
+    return Overwrite(value) if isinstance(value, DataFrame) else cast("Write", value)
 
 
 def result_annotation(asset: dg.AssetsDefinition) -> Any:

@@ -21,6 +21,7 @@ from lakehouse.dagster.code_location import (
     result_annotation,
     table_ref,
     write_kind,
+    write_of,
     writes_nothing,
 )
 from lakehouse.dagster.contexts import (
@@ -65,7 +66,6 @@ from lakehouse.server.settings import refuse_unsafe
 from lakehouse.spark.listeners import listening, phase
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.table_version import TableRef
-from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.write import Write
 
 
@@ -150,7 +150,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def _written(
         self, context: dg.OutputContext, execution: dg.AssetExecutionContext, step: Materialization, result: Any
     ) -> Outcome | NothingToDo:
-        write = Overwrite(result) if isinstance(result, DataFrame) else cast("Write", result)
+        write = write_of(result)
         nothing = step.nothing_to_write(write)
         if nothing is not None:
             return nothing

@@ -4,14 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import dagster as dg
-from pyspark.sql import DataFrame
 
 from lakehouse.dagster.code.view_texts import only_text_of
-from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function
+from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function, write_of
 from lakehouse.dagster.contexts import by_field, log_and_head, pin_source
 from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
@@ -38,7 +37,6 @@ from lakehouse.read.run import CommitReason, Run
 from lakehouse.spark.listeners import listening
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.merge import doubts_of
-from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.view import View
 from lakehouse.writes.write import Write
 
@@ -263,9 +261,7 @@ def _with_plan(
 ) -> WriteForecast:
     """The forecast with what a plan of the function's result against the table says."""
     values = dict(_read(subject, step, sources))
-    result: Any = subject.asset(_context(subject, config), **values)
-    value: Any = cast("Any", result).value if isinstance(result, dg.Output | dg.MaterializeResult) else result
-    returned = Overwrite(value) if isinstance(value, DataFrame) else cast("Write", value)
+    returned = write_of(subject.asset(_context(subject, config), **values))
     try:
         with listening(step.hear):
             plan = step.plan(returned)

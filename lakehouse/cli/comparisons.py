@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakehouse.errors import in_short
+
 if TYPE_CHECKING:
     from lakehouse.dagster.code_location import CodeLocation
     from lakehouse.dagster.definitions.past_checks import MadeCheck
@@ -64,7 +66,7 @@ def comparisons(code_location: "CodeLocation") -> Comparisons:
         with dg.DagsterInstance.get() as instance:
             made = {key: last_compared(instance, key) for key, why in reasons.items() if why is None}
     except Exception as error:  # its storage may be anywhere, and the logs of the tables say the rest all the same
-        return Comparisons(impossible, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+        return Comparisons(impossible, in_short(error))
     return Comparisons(impossible | {key.to_user_string(): _comparison(last) for key, last in made.items()})
 
 

@@ -21,7 +21,7 @@ from lakehouse.cli.examinations import (
 )
 from lakehouse.cli.loading import definitions, target
 from lakehouse.cli.tables import logs_of, readable_logs
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, in_short
 from lakehouse.status.table_status import table_statuses
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def _of_lakehouse(given: Namespace) -> Iterator[Symptom]:
     except UsageError:
         raise
     except Exception as error:  # whatever a user's module raises
-        what = f"they do not load: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        yield Symptom("Definitions", Health.WRONG, what, "dg check defs")
+        why = str(error) if isinstance(error, LakehouseError) else in_short(error)
+        yield Symptom("Definitions", Health.WRONG, f"they do not load: {why}", "dg check defs")
         return
     yield from _of_definitions(given, defs)
 
@@ -129,8 +129,7 @@ def _of_dagster() -> Iterator[Symptom]:
             yield Symptom("Instance", Health.GOOD, home)
             yield from of_instance(instance, time.time())
     except Exception as error:  # its storage may be anywhere
-        what = f"{home} cannot be opened: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        yield Symptom("Instance", Health.WRONG, what)
+        yield Symptom("Instance", Health.WRONG, f"{home} cannot be opened: {in_short(error)}")
 
 
 def _of_session(key: str, manager: "DeltaIOManager") -> Symptom:
@@ -141,7 +140,7 @@ def _of_session(key: str, manager: "DeltaIOManager") -> Symptom:
     except LakehouseError as error:
         return Symptom(f"Spark of {key}", Health.WRONG, str(error))
     except Exception as error:  # whatever a Spark raises that does not start
-        return Symptom(f"Spark of {key}", Health.WRONG, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+        return Symptom(f"Spark of {key}", Health.WRONG, in_short(error))
     return Symptom(f"Spark of {key}", Health.GOOD, f"Spark {session.version} with Delta {delta} answers")
 
 

@@ -64,6 +64,13 @@ def with_code(code: str, *, is_temporary: bool = False) -> Callable[[Callable[_P
     return decorate
 
 
+def in_short(error: Exception) -> str:
+    """What an error says, in one line: one of ours says what happened, another one its class and its first line."""
+    if isinstance(error, LakehouseError):
+        return error.happened.partition("\n")[0]
+    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
+
+
 def clause(text: str) -> str:
     """A text that stands inside one of our sentences, which brings its own full stop."""
     return text.strip().rstrip(".")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from lakehouse.cursor.code import Code
 from lakehouse.delta.log import Size
+from lakehouse.errors import in_short
 from lakehouse.status.past_runs import LostAttempts, PastRun, past_runs
 from lakehouse.status.reader_looks import Holder, ReaderLook, reader_looks
-from lakehouse.status.table_status import TableStatus, in_short, table_statuses
+from lakehouse.status.table_status import TableStatus, table_statuses
 from lakehouse.upkeep.due import Rules, Task, upkeep_of
 from lakehouse.upkeep.readers import Readers, readers_of
 

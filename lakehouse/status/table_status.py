@@ -13,7 +13,7 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.newest_mark import LOOKED_BACK, mark_in, newest_mark
 from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
 from lakehouse.delta.log import Head, Log
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import in_short
 from lakehouse.upkeep.registration import TIME_TRAVEL, limit_of, registered_limits
 
 _THREADS = 16
@@ -174,10 +174,6 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
     waits = None if code is None or newest is None else _new_code(name, log, head, newest, code, rows)
     written_by = (mark.run, mark.partitions, readings)
     return TableStatus(name, head.version, written, *written_by, new_code=waits, rows=rows, registered=registered)
-
-
-def in_short(error: Exception) -> str:
-    return error.happened if isinstance(error, LakehouseError) else f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _reading(name: str, source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:

@@ -17,7 +17,7 @@ from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.log import FileSchema, Head, Log, Size
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, in_short
 from lakehouse.read.asset import PastRows
 from lakehouse.read.decide import may_compare
 from lakehouse.spark.table_version import TableRef
@@ -136,11 +136,6 @@ class LeftOut:
 
     reason: str
     missing: frozenset[dg.AssetKey] = frozenset()
-
-
-def error_in_short(error: Exception) -> str:
-    """What an unexpected error says, without what it says at length."""
-    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
 
 def can_follow(look: object, selected: Collection[dg.AssetKey]) -> bool:
@@ -310,7 +305,7 @@ class Followed:
             except LakehouseError:
                 raise
             except Exception as error:  # a mapping may be anybody's
-                return LeftOut(f"its partitions for {source.ref.name} cannot be found: {error_in_short(error)}")
+                return LeftOut(f"its partitions for {source.ref.name} cannot be found: {in_short(error)}")
             mapped.append(partitions)
         return tuple(mapped)
 

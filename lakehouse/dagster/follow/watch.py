@@ -13,12 +13,12 @@ import dagster as dg
 
 from lakehouse.cursor.unread import Backlog, Unread, commits_last
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
-from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, error_in_short, reads_on
+from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, reads_on
 from lakehouse.dagster.follow.requests import Span, digest_of, standing, standing_for_all, state_of
 from lakehouse.dagster.table_facts import content_version, noted_locations
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Head, Log
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, in_short
 from lakehouse.spark.table_version import TableRef
 
 THREADS = 32
@@ -179,7 +179,7 @@ def _look_at(table: Followed, logs: _Logs) -> Look:
     except LakehouseError as error:
         return LeftOut(str(error))
     except Exception as error:  # one table may be odd, and all the others wait for this look
-        return LeftOut(error_in_short(error))
+        return LeftOut(in_short(error))
 
 
 def _due(all_of: Backlogs, wanted: Callable[[Backlog], bool]) -> dict[str | None, list[Span]]:

@@ -4,13 +4,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakehouse.cli.command import DAGSTER_HOME
 from lakehouse.errors import in_short
 
 if TYPE_CHECKING:
     from lakehouse.dagster.code_location import CodeLocation
     from lakehouse.dagster.definitions.past_checks import MadeCheck
-
-_HOME = "DAGSTER_HOME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +59,8 @@ def comparisons(code_location: "CodeLocation") -> Comparisons:
     made = (table for table in code_location.tables.values() if table.asset is not None)
     reasons = {table.key: why_not_recomputed(table) for table in made}
     impossible = {key.to_user_string(): Comparison(impossible=why) for key, why in reasons.items() if why is not None}
-    if not os.environ.get(_HOME):
-        return Comparisons(impossible, f"the variable {_HOME} is not set")
+    if not os.environ.get(DAGSTER_HOME):
+        return Comparisons(impossible, f"the variable {DAGSTER_HOME} is not set")
     try:
         with dg.DagsterInstance.get() as instance:
             made = {key: last_compared(instance, key) for key, why in reasons.items() if why is None}

@@ -164,6 +164,11 @@ class CodeLocation:
         table = self.tables.get(key)
         return AssetTable(key, root=self.root_of("io_manager")) if table is None else table
 
+    @property
+    def by_name(self) -> dict[str, AssetTable]:
+        """Its tables by their names, in the order of the definitions."""
+        return {table.name: table for table in self.tables.values()}
+
     def followed_by(self, table: AssetTable) -> tuple[AssetTable, ...]:
         """The tables whose changes a table reads."""
         return tuple(self[table.inputs[name]] for name in table.changes)

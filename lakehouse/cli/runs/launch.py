@@ -69,8 +69,7 @@ def tables_of(request: RunRequest, defs: "dg.Definitions") -> "list[AssetTable]"
     from lakehouse.dagster.run_tags import request_by
 
     code_location, managers = code_location_of(defs), managers_of(defs.resources)
-    names = explainable(code_location)
-    tables = {table.name: table for table in code_location.tables.values()}
+    names, tables = explainable(code_location), code_location.by_name
     for name in request.assets:
         if name not in names:
             raise UsageError(no_such("asset", name, names))

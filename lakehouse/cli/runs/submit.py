@@ -10,7 +10,7 @@ from uuid import uuid4
 import dagster as dg
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
 
-from lakehouse.cli.command import UsageError
+from lakehouse.cli.command import DAGSTER_HOME, UsageError
 from lakehouse.cli.loading import Target
 from lakehouse.cli.runs.run_log import RunLog, follow
 from lakehouse.cli.runs.run_request import RunRequest
@@ -27,7 +27,7 @@ _DAEMON = "QUEUED_RUN_COORDINATOR"
 @contextmanager
 def instance_here() -> Generator[dg.DagsterInstance]:
     """The instance that DAGSTER_HOME names; without the variable, one that is gone when the command ends."""
-    instance = dg.DagsterInstance.get() if os.environ.get("DAGSTER_HOME") else dg.DagsterInstance.local_temp()
+    instance = dg.DagsterInstance.get() if os.environ.get(DAGSTER_HOME) else dg.DagsterInstance.local_temp()
     with instance:
         yield instance
 

@@ -14,6 +14,7 @@ from lakehouse.dagster.follow.followed import LeftOut, can_follow
 from lakehouse.dagster.follow.requests import Request, Started, digest_of, ending, for_cursor, from_cursor
 from lakehouse.dagster.follow.watch import Behind, Look, UpToDate, Watch
 from lakehouse.dagster.run_tags import SENSOR, UNREAD
+from lakehouse.dagster.table_facts import DATA_VERSION
 
 _SHOWN = 10
 
@@ -125,7 +126,7 @@ class Tick:
     def _observations(self, versions: Mapping[dg.AssetKey, str]) -> list[dg.AssetObservation]:
         """An observation of each foreign table whose data version is another than at the last tick."""
         return [
-            dg.AssetObservation(key, tags={"dagster/data_version": version})
+            dg.AssetObservation(key, tags={DATA_VERSION: version})
             for key, version in sorted(versions.items())
             if self._observed.get(key.to_user_string()) != version
         ]

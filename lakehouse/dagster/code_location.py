@@ -325,6 +325,11 @@ def table_ref(root: Location, key: dg.AssetKey, table: Table) -> TableRef:
     return TableRef.at(name, root.below(name))
 
 
+def archive_ref(root: Location, name: str) -> TableRef:
+    """Where a run looks for the table of an archive: at its key below the root of the reading asset's own manager."""
+    return table_ref(root, dg.AssetKey.from_user_string(name), Table())
+
+
 def _is_frame(annotation: Any) -> bool:
     """Subclasses count because Spark Connect has its own, whose import would add a second to loading a location."""
     return isinstance(annotation, type) and issubclass(annotation, DataFrame)

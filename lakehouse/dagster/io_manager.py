@@ -15,6 +15,7 @@ from lakehouse.commit.outcome import NothingToDo, Outcome
 from lakehouse.dagster.code.digest import code_of
 from lakehouse.dagster.code_location import (
     CodeLocation,
+    archive_ref,
     changes_of,
     function_of,
     input_kind,
@@ -249,7 +250,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def archive(self, asset: str) -> TableRef:
         """Where the table of an archive is."""
-        return table_ref(self.location, dg.AssetKey(asset.split("/")), Table())
+        return archive_ref(self.location, asset)
 
 
 def managers_of(resources: Mapping[str, Any] | None) -> dict[str, DeltaIOManager]:

@@ -205,7 +205,7 @@ def column_lineage(view: ViewReport) -> dg.TableColumnLineage:
     """The lineage of a view's columns as Dagster shows it."""
     return dg.TableColumnLineage(
         {
-            name: [dg.TableColumnDep(dg.AssetKey(source.split("/")), column) for source, column in columns]
+            name: [dg.TableColumnDep(dg.AssetKey.from_user_string(source), column) for source, column in columns]
             for name, columns in view.lineage.items()
         }
     )

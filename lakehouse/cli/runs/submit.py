@@ -70,7 +70,7 @@ def enqueue(
     )
     from dagster._core.definitions.selector import JobSubsetSelector
 
-    keys = [dg.AssetKey(name.split("/")) for name in request.assets]
+    keys = [*map(dg.AssetKey.from_user_string, request.assets)]
     with get_workspace_from_cli_opts(instance, dg.__version__, _options(source), log_level="ERROR") as workspace:
         try:
             location = get_code_location_from_workspace(workspace, None)
@@ -170,7 +170,7 @@ def execute_here(
         result = job.execute_in_process(
             run_id=run,
             instance=instance,
-            asset_selection=[dg.AssetKey(name.split("/")) for name in request.assets],
+            asset_selection=[*map(dg.AssetKey.from_user_string, request.assets)],
             partition_key=request.partition,
             tags=dict(tags),
             run_config=_quiet(defs, config),
@@ -199,7 +199,7 @@ def tags_of(instance: dg.DagsterInstance, defs: dg.Definitions, request: RunRequ
 
     if request.partition is None:
         return request.tags
-    keys = [dg.AssetKey(name.split("/")) for name in request.assets]
+    keys = [*map(dg.AssetKey.from_user_string, request.assets)]
     job = defs.resolve_implicit_global_asset_job_def()
     with partition_loading_context(dynamic_partitions_store=instance) as context:
         try:

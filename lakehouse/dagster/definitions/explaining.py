@@ -226,7 +226,7 @@ class _Subject:
 def _key(asset: str | dg.AssetKey | dg.AssetsDefinition) -> dg.AssetKey:
     if isinstance(asset, dg.AssetsDefinition):
         return asset.key
-    return dg.AssetKey(asset.split("/")) if isinstance(asset, str) else asset
+    return dg.AssetKey.from_user_string(asset) if isinstance(asset, str) else asset
 
 
 def _config(defs: dg.Definitions, subject: _Subject, run_config: Mapping[str, Any]) -> Any:

@@ -152,11 +152,6 @@ def explainable(code_location: CodeLocation) -> list[str]:
     return sorted(table.name for table in code_location.tables.values() if is_function(table.asset))
 
 
-def no_asset(code_location: CodeLocation, name: str) -> str:
-    """The sentence that no asset has a name."""
-    return f"There is no asset {name}. There are: {', '.join(explainable(code_location)) or 'none'}."
-
-
 @dataclass(frozen=True)
 class _Subject:
     """An asset that a `DeltaIOManager` writes, and what a run of it would be about."""
@@ -175,7 +170,8 @@ class _Subject:
         code_location = code_location_of(defs)
         table = code_location[_key(asset)]
         if not is_function(table.asset):
-            raise ReadError(no_asset(code_location, table.name))
+            names = ", ".join(explainable(code_location)) or "none"
+            raise ReadError(f"There is no asset {table.name}. There are: {names}.")
         manager = managers_of(defs.resources).get(table.manager)
         if manager is None or not table.is_written:
             raise ReadError(f"No DeltaIOManager writes {table.name}, so no log says what it has read.")
@@ -274,8 +270,7 @@ def _with_plan(
     write = replace(write, planned=planned, broken=broken)
     if isinstance(returned, View):
         return _with_plan_of_view(write, returned, step)
-    doubts = tuple(f"The table may come to differ from a recompute: {sentence}" for sentence in doubts_of(returned))
-    return replace(write, doubts=doubts)
+    return replace(write, doubts=doubts_of(subject.table.name, returned))
 
 
 def _description(statement: Statement | Skip) -> str:

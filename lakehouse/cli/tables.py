@@ -94,7 +94,7 @@ def tables_below(root: str) -> list[str]:
     return sorted(names)
 
 
-def changes_of(table: str, log: Log, after: int | None, upto: int | None) -> "tuple[int, list[Change]]":
+def changes_between(table: str, log: Log, after: int | None, upto: int | None) -> "tuple[int, list[Change]]":
     """The newest version of a table, and its commits `(after, upto]`, oldest first; without `after` the last ten.
 
     Raises:
@@ -133,7 +133,7 @@ def _add_changes_arguments(parser: ArgumentParser) -> None:
 def _run_changes(given: Namespace) -> Answer:
     from lakehouse.cli.pages.table_pages import changes_page
 
-    newest, listed = changes_of(given.table, log_of(given.table, logs_of(given)), given.after, given.upto)
+    newest, listed = changes_between(given.table, log_of(given.table, logs_of(given)), given.after, given.upto)
     page = changes_page(given.table, newest, listed, time.time())
     return Answer({"table": given.table, "changes": [asdict(change) for change in listed]}, page)
 

@@ -207,7 +207,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The materialization that this step's inputs and output share; begun by whichever comes first."""
         key = step_key(execution)
         if key not in self._steps:
-            asset, tags = self.describe(execution.assets_def, execution.asset_key), tags_of(execution)
+            asset, tags = self.asset_of(execution.assets_def, execution.asset_key), tags_of(execution)
             for sentence in refuse_unknown(tags, keys_of_code_location(execution)):
                 execution.log.warning(sentence)
             partitions_def = execution.assets_def.partitions_def
@@ -229,7 +229,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 execution.log.warning(self._steps[key].run.new_code)
         return self._steps[key]
 
-    def describe(self, definition: dg.AssetsDefinition, key: dg.AssetKey) -> Asset:
+    def asset_of(self, definition: dg.AssetsDefinition, key: dg.AssetKey) -> Asset:
         """What the definition of an asset that this manager writes says about its table."""
         spec, name = definition.specs_by_key[key], key.to_user_string()
         table = Table.from_metadata(spec.metadata)

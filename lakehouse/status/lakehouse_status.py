@@ -18,7 +18,7 @@ from lakehouse.upkeep.readers import Readers, readers_of
 if TYPE_CHECKING:
     from lakehouse.delta.file_log import FileLog
 
-LOOKED_BACK = 200
+COMMITS_TOLD = 200
 """So many of the newest commits of a table tell of its runs and of its past files."""
 RUNS = 20
 """So many runs of a table are told."""
@@ -134,7 +134,7 @@ def lakehouse_status(
 
 def _report(status: TableStatus, log: "FileLog", readers: Readers, written: Collection[str] | None) -> TableReport:
     version, recent = readers.head.version, readers.now - int(RECENT.total_seconds() * 1000)
-    commits = [*log.commits(version, max(0, version + 1 - LOOKED_BACK))]
+    commits = [*log.commits(version, max(0, version + 1 - COMMITS_TOLD))]
     past = past_runs(commits, RUNS, recent)
     is_kept = status.run is not None if written is None else status.name in written
     # No past file goes while it is younger than what everybody is promised.

@@ -68,7 +68,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "definitions.py").write_text(SHOP.format(root=str(root)))
     defs = definitions(Namespace(file="definitions.py", module=None))
     key = dg.AssetKey("copies")
-    asset = managers_of(defs.resources)["io_manager"].describe(defs.resolve_assets_def(key), key)
+    asset = managers_of(defs.resources)["io_manager"].asset_of(defs.resolve_assets_def(key), key)
     run(root, "copies", "orders", code=asset.code, **definition(asset.table, None, asset.read_options, {}, ()))
     return "definitions.py"
 

@@ -189,7 +189,7 @@ def _quiet(defs: dg.Definitions, config: Any) -> dict[str, Any]:
     return {**config, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
-def tags_of(instance: dg.DagsterInstance, defs: dg.Definitions, request: RunRequest) -> dict[str, str]:
+def tags_of_request(instance: dg.DagsterInstance, defs: dg.Definitions, request: RunRequest) -> dict[str, str]:
     """The tags of a run: those that its options stand for, and those by which Dagster knows its partition.
 
     Raises:

@@ -96,7 +96,7 @@ def explain(
         return Forecast(name, partition_key, _version(run.head), outcome, why, inputs, write)
     except LakehouseError as error:
         with suppress(LakehouseError):
-            head = subject.manager.describe(subject.asset, subject.table.key).ref.log(subject.manager.session).head()
+            head = subject.manager.asset_of(subject.asset, subject.table.key).ref.log(subject.manager.session).head()
             return Forecast(name, partition_key, _version(head), RunEffect.REFUSED, str(error))
         raise
 
@@ -196,7 +196,7 @@ class _Subject:
         table = self.table
         return begin(
             self.manager.session,
-            self.manager.describe(self.asset, table.key),
+            self.manager.asset_of(self.asset, table.key),
             f"forecast {uuid4().hex[:8]}",
             slice=None if self.partition_key is None else table.slice([self.partition_key]),
             config=config,

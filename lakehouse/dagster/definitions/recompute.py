@@ -233,7 +233,7 @@ def whole(
     return Changes(SourceRead(rows, VersionRange(NOTHING_READ, version), Everything()))
 
 
-def rows_to_compare(
+def recomputed_rows(
     asset: dg.AssetsDefinition, inputs: Mapping[str, Changes], table: DataFrame
 ) -> tuple[DataFrame, DataFrame]:
     """The rows that the asset's function makes of its inputs, and the rows of its table that must equal them."""

@@ -244,11 +244,11 @@ class Followed:
             return self._by_partition(logs)
         own_log, own_head = logs(self.ref)
         cursor = find_cursor(own_log, own_head, self.ref.name)
-        standing = list(self._standing(logs))
-        each = tuple(backlog(cursor, log, name, head) for name, log, head in standing)
+        sources = list(self._sources_at(logs))
+        each = tuple(backlog(cursor, log, name, head) for name, log, head in sources)
         newest = tuple(
             next(filter(has_rows, recent(log, head)), None) if not reads_on(unread_part) else None
-            for unread_part, (_, log, head) in zip(each, standing, strict=True)
+            for unread_part, (_, log, head) in zip(each, sources, strict=True)
         )
         return Backlogs({None: each}, {None: newest}, own_mark_since=_mark_behind_others(cursor, own_log, own_head))
 
@@ -269,7 +269,7 @@ class Followed:
                 cursors, source_log, name, source_head, partitions, refuses_gaps=self._refuses_gaps(source.key)
             )
             for source, (name, source_log, source_head), partitions in zip(
-                self.sources, self._standing(logs), mapped, strict=True
+                self.sources, self._sources_at(logs), mapped, strict=True
             )
         ]
         newest_first = [partition for partition in reversed(listed) if partition in candidates]
@@ -309,7 +309,7 @@ class Followed:
             mapped.append(partitions)
         return tuple(mapped)
 
-    def _standing(self, logs: Logs) -> Iterator[tuple[str, Log, Head]]:
+    def _sources_at(self, logs: Logs) -> Iterator[tuple[str, Log, Head]]:
         for source in self.sources:
             log, head = logs(source.ref)
             if head is not None:

@@ -47,7 +47,7 @@ class AssetTable:
         root: Where the tables of that manager are; None if it is no `DeltaIOManager`.
         inputs: The table behind each input of the asset.
         changes: The inputs that are read as `Changes`, and how.
-        policy: What its runs may do: as the table says, else as its manager does.
+        policy: What its runs may do: as the table says, else as its manager does, if the definitions name its manager.
     """
 
     key: dg.AssetKey

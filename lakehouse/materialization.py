@@ -292,8 +292,8 @@ class Materialization:
             return plan(self.spark(), run, write, run.head)
 
     def _complete(self, write: Write) -> tuple[Run, Write]:
-        for sentence in doubts_of(write):
-            tell(Message(f"The table of {self.run.name} may come to differ from a recompute: {sentence}"))
+        for sentence in doubts_of(self.run.name, write):
+            tell(Message(sentence))
         with as_explained(self.run):
             run, write = complete(self.spark, self.run, write)
         if run.extract is not None or run.view is not None:  # the asset's page shows it

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+DAGSTER_HOME = "DAGSTER_HOME"
+"""The variable that names the directory of Dagster's instance."""
 _MODULE = "where the definitions are: a module, or module:name; else the code location of the current directory"
 _FILE = "where the definitions are: a Python file"
 

@@ -4,11 +4,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lakehouse.cli.command import DAGSTER_HOME
+from lakehouse.errors import in_short
+
 if TYPE_CHECKING:
     from lakehouse.dagster.code_location import CodeLocation
     from lakehouse.dagster.definitions.past_checks import MadeCheck
-
-_HOME = "DAGSTER_HOME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,13 @@ def comparisons(code_location: "CodeLocation") -> Comparisons:
     made = (table for table in code_location.tables.values() if table.asset is not None)
     reasons = {table.key: why_not_recomputed(table) for table in made}
     impossible = {key.to_user_string(): Comparison(impossible=why) for key, why in reasons.items() if why is not None}
-    if not os.environ.get(_HOME):
-        return Comparisons(impossible, f"the variable {_HOME} is not set")
+    if not os.environ.get(DAGSTER_HOME):
+        return Comparisons(impossible, f"the variable {DAGSTER_HOME} is not set")
     try:
         with dg.DagsterInstance.get() as instance:
             made = {key: last_compared(instance, key) for key, why in reasons.items() if why is None}
     except Exception as error:  # its storage may be anywhere, and the logs of the tables say the rest all the same
-        return Comparisons(impossible, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+        return Comparisons(impossible, in_short(error))
     return Comparisons(impossible | {key.to_user_string(): _comparison(last) for key, last in made.items()})
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place
+from lakehouse.cli.command import DAGSTER_HOME, Answer, Command, UsageError, add_json, add_place
 from lakehouse.cli.examinations import (
     Health,
     Symptom,
@@ -19,9 +19,9 @@ from lakehouse.cli.examinations import (
     of_root,
     of_tables,
 )
-from lakehouse.cli.loading import definitions, target
+from lakehouse.cli.loading import definitions, local_sparks, target
 from lakehouse.cli.tables import logs_of, readable_logs
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, in_short
 from lakehouse.status.table_status import table_statuses
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.resources import LocalSpark
-
-_HOME = "DAGSTER_HOME"
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -67,22 +65,20 @@ def _of_lakehouse(given: Namespace) -> Iterator[Symptom]:
     except UsageError:
         raise
     except Exception as error:  # whatever a user's module raises
-        what = f"they do not load: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        yield Symptom("Definitions", Health.WRONG, what, "dg check defs")
+        why = str(error) if isinstance(error, LakehouseError) else in_short(error)
+        yield Symptom("Definitions", Health.WRONG, f"they do not load: {why}", "dg check defs")
         return
     yield from _of_definitions(given, defs)
 
 
 def _of_definitions(given: Namespace, defs: "dg.Definitions") -> Iterator[Symptom]:
     from lakehouse.dagster.io_manager import code_location_of, managers_of
-    from lakehouse.dagster.resources import LocalSpark
     from lakehouse.delta.location import Storage
 
     code_location, managers = code_location_of(defs), managers_of(defs.resources)
     yield Symptom("Definitions", Health.GOOD, f"{target(given).name}, tables: {len(code_location.tables)}")
     yield from of_managers(managers)
-    sparks = [*(defs.resources or {}).values(), *(manager.spark for manager in managers.values())]
-    for spark in {str(spark.directory): spark for spark in sparks if isinstance(spark, LocalSpark)}.values():
+    for spark in local_sparks(defs).values():
         yield from _of_local_spark(spark)
     refs = [table.ref for table in code_location.tables.values() if table.ref is not None]
     local = [Path(ref.files.path) for ref in refs if ref.files is not None and ref.files.storage is Storage.FILES]
@@ -116,32 +112,34 @@ def _of_dagster() -> Iterator[Symptom]:
     """Dagster's instance, by the variable that names it."""
     import dagster as dg
 
-    home = os.environ.get(_HOME)
+    home = os.environ.get(DAGSTER_HOME)
     if not home:
-        what = f"{_HOME} is not set, so Dagster forgets its history when it stops"
+        what = f"{DAGSTER_HOME} is not set, so Dagster forgets its history when it stops"
         yield Symptom("Instance", Health.LOOK, what, 'echo "DAGSTER_HOME=$PWD/.dagster" >> .env && mkdir -p .dagster')
         return
     if not Path(home).is_dir():
-        yield Symptom("Instance", Health.WRONG, f"{_HOME} names {home}, which is no directory", f"mkdir -p {home}")
+        what = f"{DAGSTER_HOME} names {home}, which is no directory"
+        yield Symptom("Instance", Health.WRONG, what, f"mkdir -p {home}")
         return
     try:
         with dg.DagsterInstance.get() as instance:
             yield Symptom("Instance", Health.GOOD, home)
             yield from of_instance(instance, time.time())
     except Exception as error:  # its storage may be anywhere
-        what = f"{home} cannot be opened: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        yield Symptom("Instance", Health.WRONG, what)
+        yield Symptom("Instance", Health.WRONG, f"{home} cannot be opened: {in_short(error)}")
 
 
 def _of_session(key: str, manager: "DeltaIOManager") -> Symptom:
     """Whether the Spark of an IO manager starts, and is one that was tested, with settings that lose no rows."""
+    from lakehouse.dagster.resources import VERSION_OF_DELTA
+
     try:
         session = manager.session()
-        delta = session.sql("SELECT java_method('io.delta.package', 'VERSION')").collect()[0][0]
+        delta = session.sql(VERSION_OF_DELTA).collect()[0][0]
     except LakehouseError as error:
         return Symptom(f"Spark of {key}", Health.WRONG, str(error))
     except Exception as error:  # whatever a Spark raises that does not start
-        return Symptom(f"Spark of {key}", Health.WRONG, f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
+        return Symptom(f"Spark of {key}", Health.WRONG, in_short(error))
     return Symptom(f"Spark of {key}", Health.GOOD, f"Spark {session.version} with Delta {delta} answers")
 
 

@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lakehouse.cli.command import DAGSTER_HOME
 from lakehouse.delta.commit_info import count_of
 from lakehouse.server.jars import DIRECTORY, delta_jars, missing
 from lakehouse.server.jvm import java, java_problem
@@ -225,7 +226,7 @@ def of_instance(instance: "dg.DagsterInstance", now: float) -> Iterator[Symptom]
         what = (
             "no default limit: the writers of one table do not take turns. Put concurrency.pools.default_limit: 1 into"
         )
-        yield Symptom("Pools", Health.LOOK, f"{what} dagster.yaml in {os.environ.get('DAGSTER_HOME')}")
+        yield Symptom("Pools", Health.LOOK, f"{what} dagster.yaml in {os.environ.get(DAGSTER_HOME)}")
     else:
         yield Symptom("Pools", Health.GOOD, f"default limit {limit}")
     writing = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING])

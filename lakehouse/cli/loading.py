@@ -98,19 +98,26 @@ def root_of(given: Namespace) -> Path:
     return given.root or local_spark(given).directory
 
 
+def local_sparks(defs: "dg.Definitions") -> "dict[str, LocalSpark]":
+    """The resources of definitions that are a Spark of this machine, and those of their IO managers, by directory."""
+    from lakehouse.dagster.resources import LocalSpark
+
+    resources = list((defs.resources or {}).values())
+    nested = [getattr(resource, "spark", None) for resource in resources]
+    return {str(spark.directory): spark for spark in (*resources, *nested) if isinstance(spark, LocalSpark)}
+
+
 def local_spark(given: Namespace) -> "LocalSpark":
     """The resource whose server the command is about.
 
     Raises:
         UsageError: The definitions have none, or several.
     """
-    from lakehouse.dagster.resources import LocalSpark
-
     if given.root is not None:
+        from lakehouse.dagster.resources import LocalSpark
+
         return LocalSpark(root=str(given.root))
-    resources = list((definitions(given).resources or {}).values())
-    nested = [getattr(resource, "spark", None) for resource in resources]
-    sparks = {str(spark.directory): spark for spark in (*resources, *nested) if isinstance(spark, LocalSpark)}
+    sparks = local_sparks(definitions(given))
     if len(sparks) != 1:
         having = f"several, of {', '.join(sparks)}" if sparks else "none"
         raise UsageError(f"One LocalSpark is needed, and the definitions have {having}. Say which root: --root DIR.")

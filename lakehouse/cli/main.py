@@ -4,25 +4,63 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pkgutil import resolve_name
 
 from lakehouse.cli.command import Answer, Command, UsageError, no_such
 from lakehouse.errors import LakehouseError
 
-_COMMANDS = {
-    "changes": "what the commits of a table did, and which run made them",
-    "conflicts": "which writers of one table can conflict, with which outcome, and what avoids it",
-    "diff": "which rows two versions of a table hold differently, with the old and the new values",
-    "doctor": "what is wrong with this machine and these tables, and the command that mends it",
-    "explain": "what the next run of an asset would read and write, and why; nothing is written",
-    "new": "a new project: two tables that run",
-    "readers": "who reads a table, how far, what each reader holds back; registers and releases readers",
-    "run": "materialize assets, in Dagster's queue or here; takes what only run tags say elsewhere",
-    "shell": "a Python prompt on the tables",
-    "spark": "the Spark server of local tables: start, stop, status, warm, install",
-    "status": "where each table stands, and how far it has read its sources",
-    "upkeep": "compacts tables and removes what no reader needs any more, where that is due",
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "changes": (
+        "what the commits of a table did, and which run made them",
+        "lakehouse.cli.tables:CHANGES",
+    ),
+    "conflicts": (
+        "which writers of one table can conflict, with which outcome, and what avoids it",
+        "lakehouse.cli.before_a_run:CONFLICTS",
+    ),
+    "diff": (
+        "which rows two versions of a table hold differently, with the old and the new values",
+        "lakehouse.cli.table_diff:DIFF",
+    ),
+    "doctor": (
+        "what is wrong with this machine and these tables, and the command that mends it",
+        "lakehouse.cli.doctor:DOCTOR",
+    ),
+    "explain": (
+        "what the next run of an asset would read and write, and why; nothing is written",
+        "lakehouse.cli.before_a_run:EXPLAIN",
+    ),
+    "new": (
+        "a new project: two tables that run",
+        "lakehouse.cli.new:NEW",
+    ),
+    "readers": (
+        "who reads a table, how far, what each reader holds back; registers and releases readers",
+        "lakehouse.cli.keeping.table_readers:READERS",
+    ),
+    "run": (
+        "materialize assets, in Dagster's queue or here; takes what only run tags say elsewhere",
+        "lakehouse.cli.runs.launch:RUN",
+    ),
+    "shell": (
+        "a Python prompt on the tables",
+        "lakehouse.cli.spark:SHELL",
+    ),
+    "spark": (
+        "the Spark server of local tables: start, stop, status, warm, install",
+        "lakehouse.cli.spark:SPARK",
+    ),
+    "status": (
+        "where each table stands, and how far it has read its sources",
+        "lakehouse.cli.status:STATUS",
+    ),
+    "upkeep": (
+        "compacts tables and removes what no reader needs any more, where that is due",
+        "lakehouse.cli.keeping.table_upkeep:UPKEEP",
+    ),
 }
+"""What each command is for, and where it is defined: only the command that is run is imported."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,13 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = ArgumentParser("lakehouse", description="Incremental Delta tables with Dagster and Spark.")
     parser.add_argument("-V", "--version", action="store_true", help="print the version and end")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
-    parsers = {name: commands.add_parser(name, help=text, description=text) for name, text in _COMMANDS.items()}
+    parsers = {name: commands.add_parser(name, help=text, description=text) for name, (text, _) in COMMANDS.items()}
     name = next((word for word in words if not word.startswith("-")), "")
-    command = _command(name)
+    command: Command | None = resolve_name(COMMANDS[name][1]) if name in COMMANDS else None
     if command is not None:
         command.add_arguments(parsers[name])
     elif name:
-        parser.error(no_such("command", name, _COMMANDS))
+        parser.error(no_such("command", name, COMMANDS))
     given = parser.parse_args(words)
     if given.version:
         from lakehouse import __version__
@@ -45,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{__version__}\n")
         return 0
     if command is None:
-        parser.error("say which command: " + ", ".join(_COMMANDS))
+        parser.error("say which command: " + ", ".join(COMMANDS))
     try:
         return _print_answer(command.run(given), given)
     except BrokenPipeError:  # who reads the output has enough of it
@@ -71,58 +109,3 @@ def _print_answer(answer: Answer, given: Namespace) -> int:
 
         show(answer.text, sys.stdout)
     return answer.code
-
-
-def _command(name: str) -> Command | None:
-    """A command by its name; only the command that is run is imported."""
-    match name:
-        case "changes":
-            from lakehouse.cli.tables import CHANGES
-
-            return CHANGES
-        case "conflicts":
-            from lakehouse.cli.before_a_run import CONFLICTS
-
-            return CONFLICTS
-        case "explain":
-            from lakehouse.cli.before_a_run import EXPLAIN
-
-            return EXPLAIN
-        case "diff":
-            from lakehouse.cli.table_diff import DIFF
-
-            return DIFF
-        case "doctor":
-            from lakehouse.cli.doctor import DOCTOR
-
-            return DOCTOR
-        case "new":
-            from lakehouse.cli.new import NEW
-
-            return NEW
-        case "readers":
-            from lakehouse.cli.keeping.table_readers import READERS
-
-            return READERS
-        case "run":
-            from lakehouse.cli.runs.launch import RUN
-
-            return RUN
-        case "shell":
-            from lakehouse.cli.spark import SHELL
-
-            return SHELL
-        case "spark":
-            from lakehouse.cli.spark import SPARK
-
-            return SPARK
-        case "status":
-            from lakehouse.cli.status import STATUS
-
-            return STATUS
-        case "upkeep":
-            from lakehouse.cli.keeping.table_upkeep import UPKEEP
-
-            return UPKEEP
-        case _:
-            return None

@@ -211,7 +211,7 @@ def _code_to_compare(table: "AssetTable", manager: "DeltaIOManager") -> Code | N
     if table.asset is None or not table.is_written or not table.stands_alone:
         return None
     try:
-        described = manager.describe(table.asset, table.key)
+        described = manager.asset_of(table.asset, table.key)
     except LakehouseError:  # its next run is refused
         return None
     leaves_rows_out = not all(read.is_whole for read in table.changes.values())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
 from lakehouse.cli.loading import definitions, manager
+from lakehouse.cli.tables import log_of, logs_of, no_table
 from lakehouse.cursor.newest_mark import LOOKED_BACK, mark_in
 from lakehouse.errors import LakehouseError, ReadError
 
@@ -59,7 +60,7 @@ def _run(given: Namespace) -> Answer:
     log = table.ref.log(table.session)
     head = log.head()
     if head is None:
-        raise ReadError(f"There is no table '{given.table}'.", "Nothing was read. `lakehouse status` lists the tables.")
+        raise no_table(given.table)
     first, last = _versions(given, head)
     commits = sorted(log.commits(last, first + 1), key=lambda commit: commit.version)
     key = tuple(given.key or _key_in(log, last) or table.key)
@@ -91,7 +92,6 @@ def _diffed_table(given: Namespace) -> _DiffedTable:
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
     if given.root is not None:
-        from lakehouse.cli.tables import log_of, logs_of
         from lakehouse.spark.table_version import TableRef
 
         log_of(given.table, logs_of(given))

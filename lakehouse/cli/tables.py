@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
+from lakehouse.cli.command import DAGSTER_HOME, Answer, Command, UsageError, add_json, add_place, add_table, no_such
 from lakehouse.cli.loading import definitions
 from lakehouse.cursor.mark import rows_of
 from lakehouse.cursor.newest_mark import mark_in
@@ -53,7 +53,7 @@ def readable_logs(code_location: "CodeLocation") -> "ReadableLogs":
 def _found_refs(code_location: "CodeLocation") -> "Sequence[TableRef]":
     """Where the tables are: a catalog name is looked up in Dagster's event log, if `DAGSTER_HOME` names an instance."""
     refs = code_location.refs
-    if not os.environ.get("DAGSTER_HOME") or all(ref.files is not None for ref in refs):
+    if not os.environ.get(DAGSTER_HOME) or all(ref.files is not None for ref in refs):
         return refs
     import dagster as dg
 
@@ -79,6 +79,11 @@ def log_of(table: str, logs: "Mapping[str, FileLog]") -> "FileLog":
     return logs[table]
 
 
+def no_table(name: str) -> ReadError:
+    """The error that a command has nothing to read: there is no table of that name."""
+    return ReadError(f"There is no table '{name}'.", "Nothing was read. `lakehouse status` lists the tables.")
+
+
 def tables_below(root: str) -> list[str]:
     """The names of the Delta tables below a directory of this machine; what is inside a table is none."""
     names: list[str] = []
@@ -89,7 +94,7 @@ def tables_below(root: str) -> list[str]:
     return sorted(names)
 
 
-def changes_of(table: str, log: Log, after: int | None, upto: int | None) -> "tuple[int, list[Change]]":
+def changes_between(table: str, log: Log, after: int | None, upto: int | None) -> "tuple[int, list[Change]]":
     """The newest version of a table, and its commits `(after, upto]`, oldest first; without `after` the last ten.
 
     Raises:
@@ -97,7 +102,7 @@ def changes_of(table: str, log: Log, after: int | None, upto: int | None) -> "tu
     """
     head = log.head()
     if head is None:
-        raise ReadError(f"There is no table '{table}'.", "Nothing was read. `lakehouse status` lists the tables.")
+        raise no_table(table)
     last = head.version if upto is None else upto
     first = max(-1, last - 10) if after is None else after
     if last > head.version or first > last:
@@ -128,7 +133,7 @@ def _add_changes_arguments(parser: ArgumentParser) -> None:
 def _run_changes(given: Namespace) -> Answer:
     from lakehouse.cli.pages.table_pages import changes_page
 
-    newest, listed = changes_of(given.table, log_of(given.table, logs_of(given)), given.after, given.upto)
+    newest, listed = changes_between(given.table, log_of(given.table, logs_of(given)), given.after, given.upto)
     page = changes_page(given.table, newest, listed, time.time())
     return Answer({"table": given.table, "changes": [asdict(change) for change in listed]}, page)
 

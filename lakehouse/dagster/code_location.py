@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, TypeAlias, TypeGuard
+from typing import Any, Self, TypeAlias, TypeGuard, cast
 
 import dagster as dg
 from pyspark.sql import DataFrame
@@ -47,7 +47,7 @@ class AssetTable:
         root: Where the tables of that manager are; None if it is no `DeltaIOManager`.
         inputs: The table behind each input of the asset.
         changes: The inputs that are read as `Changes`, and how.
-        policy: What its runs may do: as the table says, else as its manager does.
+        policy: What its runs may do: as the table says, else as its manager does, if the definitions name its manager.
     """
 
     key: dg.AssetKey
@@ -164,6 +164,11 @@ class CodeLocation:
         table = self.tables.get(key)
         return AssetTable(key, root=self.root_of("io_manager")) if table is None else table
 
+    @property
+    def by_name(self) -> dict[str, AssetTable]:
+        """Its tables by their names, in the order of the definitions."""
+        return {table.name: table for table in self.tables.values()}
+
     def followed_by(self, table: AssetTable) -> tuple[AssetTable, ...]:
         """The tables whose changes a table reads."""
         return tuple(self[table.inputs[name]] for name in table.changes)
@@ -230,6 +235,12 @@ def write_kind(asset: str, annotation: Any) -> type[Write]:
 
 def _kind_of_annotation(annotation: Any) -> type[Write] | None:
     return Overwrite if _is_frame(annotation) else next((kind for kind in KINDS if annotation is kind), None)
+
+
+def write_of(result: Any) -> Write:
+    """The write that an asset's function returned, in a `dg.Output` or by itself; a `DataFrame` is an `Overwrite`."""
+    value = cast("Any", result).value if isinstance(result, dg.Output | dg.MaterializeResult) else result
+    return Overwrite(value) if isinstance(value, DataFrame) else cast("Write", value)
 
 
 def result_annotation(asset: dg.AssetsDefinition) -> Any:
@@ -312,6 +323,11 @@ def table_ref(root: Location, key: dg.AssetKey, table: Table) -> TableRef:
             f"Rename the asset."
         )
     return TableRef.at(name, root.below(name))
+
+
+def archive_ref(root: Location, name: str) -> TableRef:
+    """Where a run looks for the table of an archive: at its key below the root of the reading asset's own manager."""
+    return table_ref(root, dg.AssetKey.from_user_string(name), Table())
 
 
 def _is_frame(annotation: Any) -> bool:

@@ -127,14 +127,29 @@ def source_of(
     upstream = context.upstream_output
     table = Table.from_metadata((upstream.definition_metadata if upstream is not None else None) or {})
     ref = table_ref(location, context.asset_key, table)
-    log = ref.log(session)
-    head = log.head()
-    if head is None:
-        raise ReadError.source_missing(reader, ref.name, ref.location)
+    log, head = log_and_head(ref, session, reader)
     slice_ = None
     if context.has_asset_partitions and table.partition_columns and _asks_for_partitions(context):
         slice_ = slice_of(ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
     return pin_source(session, ref, table, log, head, slice_)
+
+
+def log_and_head(ref: TableRef, session: Callable[[], SparkSession], reader: str) -> tuple[Log, Head]:
+    """The log of a source, and where the source stands.
+
+    Args:
+        ref: Where the source is.
+        session: Returns the session that reads the log; called only if nothing else can.
+        reader: The asset that reads, for messages.
+
+    Raises:
+        ReadError (SOURCE_MISSING): There is no table.
+    """
+    log = ref.log(session)
+    head = log.head()
+    if head is None:
+        raise ReadError.source_missing(reader, ref.name, ref.location)
+    return log, head
 
 
 def _asks_for_partitions(context: dg.InputContext) -> bool:

@@ -145,11 +145,11 @@ def runs_writing(instance: dg.DagsterInstance, besides: str, table: str, step: s
         table: The name of the table.
         step: The key of its step.
     """
-    for run in instance.get_runs(RunsFilter(statuses=_WRITING)):
-        if run.run_id != besides and (run.tags.get(KEEPING) == table or _is_in_step(instance, run, step)):
-            last = instance.get_records_for_run(run.run_id, limit=1, ascending=False).records
-            if any(time.time() - record.event_log_entry.timestamp < SILENT for record in last):
-                yield run
+    for record in instance.get_run_records(RunsFilter(statuses=_WRITING)):
+        run = record.dagster_run
+        is_other = run.run_id != besides and (run.tags.get(KEEPING) == table or _is_in_step(instance, run, step))
+        if is_other and silence(instance, record, time.time()) < SILENT:
+            yield run
 
 
 def _is_in_step(instance: dg.DagsterInstance, run: dg.DagsterRun, step: str) -> bool:

@@ -15,12 +15,14 @@ from lakehouse.commit.outcome import NothingToDo, Outcome
 from lakehouse.dagster.code.digest import code_of
 from lakehouse.dagster.code_location import (
     CodeLocation,
+    archive_ref,
     changes_of,
     function_of,
     input_kind,
     result_annotation,
     table_ref,
     write_kind,
+    write_of,
     writes_nothing,
 )
 from lakehouse.dagster.contexts import (
@@ -65,7 +67,6 @@ from lakehouse.server.settings import refuse_unsafe
 from lakehouse.spark.listeners import listening, phase
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.table_version import TableRef
-from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.write import Write
 
 
@@ -150,7 +151,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def _written(
         self, context: dg.OutputContext, execution: dg.AssetExecutionContext, step: Materialization, result: Any
     ) -> Outcome | NothingToDo:
-        write = Overwrite(result) if isinstance(result, DataFrame) else cast("Write", result)
+        write = write_of(result)
         nothing = step.nothing_to_write(write)
         if nothing is not None:
             return nothing
@@ -206,7 +207,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The materialization that this step's inputs and output share; begun by whichever comes first."""
         key = step_key(execution)
         if key not in self._steps:
-            asset, tags = self.describe(execution.assets_def, execution.asset_key), tags_of(execution)
+            asset, tags = self.asset_of(execution.assets_def, execution.asset_key), tags_of(execution)
             for sentence in refuse_unknown(tags, keys_of_code_location(execution)):
                 execution.log.warning(sentence)
             partitions_def = execution.assets_def.partitions_def
@@ -228,7 +229,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 execution.log.warning(self._steps[key].run.new_code)
         return self._steps[key]
 
-    def describe(self, definition: dg.AssetsDefinition, key: dg.AssetKey) -> Asset:
+    def asset_of(self, definition: dg.AssetsDefinition, key: dg.AssetKey) -> Asset:
         """What the definition of an asset that this manager writes says about its table."""
         spec, name = definition.specs_by_key[key], key.to_user_string()
         table = Table.from_metadata(spec.metadata)
@@ -249,7 +250,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     def archive(self, asset: str) -> TableRef:
         """Where the table of an archive is."""
-        return table_ref(self.location, dg.AssetKey(asset.split("/")), Table())
+        return archive_ref(self.location, asset)
 
 
 def managers_of(resources: Mapping[str, Any] | None) -> dict[str, DeltaIOManager]:

@@ -15,7 +15,15 @@ from lakehouse.commit.rivals import LostAttempt, describe
 from lakehouse.cursor.mark import Mark, is_mark, rows_of
 from lakehouse.cursor.since_base import may_concern
 from lakehouse.dagster.expectation_checks import log_evaluations, metadata_of, warnings_of
-from lakehouse.dagster.table_facts import LOCATIONS, column_schema, partition_rows, size_of, table_metadata
+from lakehouse.dagster.table_facts import (
+    DATA_VERSION,
+    LOCATIONS,
+    column_schema,
+    partition_rows,
+    row_counts,
+    size_of,
+    table_metadata,
+)
 from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.text import quote
@@ -54,7 +62,6 @@ class KnownFacts:
             return otherwise
 
 
-_DATA_VERSION = "dagster/data_version"
 _LINEAGE = "dagster/column_lineage"
 
 
@@ -171,7 +178,7 @@ def data_version_of(log: Log, version: int, run: Run) -> int | None:
 def _told_before(execution: dg.AssetExecutionContext, run: Run) -> str | None:
     """The data version of the last materialization; in a partitioned asset, of one of the run's partitions."""
     last = _last_materialization(execution, run)
-    return None if last is None or last.tags is None else last.tags.get(_DATA_VERSION)
+    return None if last is None or last.tags is None else last.tags.get(DATA_VERSION)
 
 
 def _last_materialization(execution: dg.AssetExecutionContext, run: Run) -> dg.AssetMaterialization | None:
@@ -198,7 +205,7 @@ def column_lineage(view: ViewReport) -> dg.TableColumnLineage:
     """The lineage of a view's columns as Dagster shows it."""
     return dg.TableColumnLineage(
         {
-            name: [dg.TableColumnDep(dg.AssetKey(source.split("/")), column) for source, column in columns]
+            name: [dg.TableColumnDep(dg.AssetKey.from_user_string(source), column) for source, column in columns]
             for name, columns in view.lineage.items()
         }
     )
@@ -241,8 +248,7 @@ def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict
 
 
 def _counts(version: int, rows: Rows) -> dict[str, Any]:
-    counts = {"inserted": rows.inserted, "updated": rows.updated, "deleted": rows.deleted}
-    return {name: count for name, count in counts.items() if count is not None} | {"version": version}
+    return {**row_counts(rows), "version": version}
 
 
 def timing(phases: Mapping[str, float], seconds: float) -> dict[str, float]:

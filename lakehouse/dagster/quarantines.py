@@ -8,14 +8,20 @@ from pyspark.sql import SparkSession
 
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.remake import with_parts
-from lakehouse.dagster.table_facts import STORAGE_KIND, content_version, size_of, table_metadata
+from lakehouse.dagster.table_facts import (
+    DATA_VERSION,
+    STORAGE_KIND,
+    content_version,
+    row_counts,
+    size_of,
+    table_metadata,
+)
 from lakehouse.delta.expect import SUFFIX
 from lakehouse.errors import DefinitionError
 from lakehouse.materialization import Materialization
 
 QUARANTINE_OF = "lakehouse/quarantine_of"
 """Metadata of the asset of a quarantine: the name of its table."""
-_DATA_VERSION = "dagster/data_version"
 
 
 def quarantine_key(key: dg.AssetKey) -> dg.AssetKey:
@@ -107,9 +113,8 @@ def report_quarantine(
     if step.quarantine:
         written = step.quarantine[-1].rows
         context.log.info(f"Its quarantine {ref.name} is at version {head.version}. {written.sentence.capitalize()}.")
-        counts = {"inserted": written.inserted, "updated": written.updated, "deleted": written.deleted}
-        metadata = {**{name: count for name, count in counts.items() if count is not None}, **metadata}
-    event = dg.AssetMaterialization(key, metadata=metadata, tags={_DATA_VERSION: version})
+        metadata = {**row_counts(written), **metadata}
+    event = dg.AssetMaterialization(key, metadata=metadata, tags={DATA_VERSION: version})
     execution.op_execution_context.log_event(cast("Any", event))
 
 
@@ -117,4 +122,4 @@ def _version_told(instance: dg.DagsterInstance, key: dg.AssetKey) -> str | None:
     """The data version of the newest materialization of an asset; None if there is none."""
     event = instance.get_latest_materialization_event(key)
     newest = None if event is None else event.asset_materialization
-    return None if newest is None or newest.tags is None else newest.tags.get(_DATA_VERSION)
+    return None if newest is None or newest.tags is None else newest.tags.get(DATA_VERSION)

@@ -23,7 +23,8 @@ from lakehouse.server.versions import give_jar, refuse_other_client, refuse_othe
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
 from lakehouse.spark.session import is_connect
 
-_VERSION_OF_DELTA = "SELECT java_method('io.delta.package', 'VERSION')"
+VERSION_OF_DELTA = "SELECT java_method('io.delta.package', 'VERSION')"
+"""The query for the version of a session's Delta."""
 
 
 def value_of(text: str) -> str:
@@ -82,7 +83,7 @@ def as_other_jars(spark: str) -> Generator[None]:
 def version_of_delta(session: SparkSession) -> str | None:
     """The version of a session's Delta; None where Spark does not say, as on a platform with a Delta of its own."""
     try:
-        (row,) = session.sql(_VERSION_OF_DELTA).collect()
+        (row,) = session.sql(VERSION_OF_DELTA).collect()
     except Exception as error:
         if Meaning.OTHER_JARS in diagnose(error):
             raise

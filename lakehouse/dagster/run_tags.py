@@ -6,8 +6,8 @@ from typing import Literal
 
 import dagster as dg
 
-from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, ReadError, WriteError
-from lakehouse.read.asset import Allowed, Asset, PastRows, UserRequest
+from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, Allowed, ReadError, WriteError
+from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.run import Run
 
 GAP = "lakehouse/gap/"

@@ -6,6 +6,7 @@ from typing import Any, cast
 import dagster as dg
 from pyspark.sql.types import StructType
 
+from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.partition_keys import Bounds, Extent, OneValue, extent
 from lakehouse.delta.text import fold
@@ -15,6 +16,8 @@ from lakehouse.spark.types import as_struct, partition_types
 
 STORAGE_KIND = "deltalake"
 """Delta as Dagster's pages know it: its kind has an icon."""
+DATA_VERSION = "dagster/data_version"
+"""Dagster's tag of an event: the data version."""
 LOCATIONS = "lakehouse/locations"
 """Metadata of a materialization: where each table is that is written or read by a catalog name."""
 
@@ -40,6 +43,12 @@ def content_version(log: Log, head: Head) -> str:
     """
     changing = (commit.version for commit in log.commits(head.version) if commit.is_first or not commit.is_quiet)
     return f"{head.table_id}@{next(changing, head.version)}"
+
+
+def row_counts(rows: Rows) -> dict[str, int]:
+    """How many rows were inserted, updated and deleted, without what is not known."""
+    counts = {"inserted": rows.inserted, "updated": rows.updated, "deleted": rows.deleted}
+    return {name: count for name, count in counts.items() if count is not None}
 
 
 def partition_rows(run: Run, log: Log, head: Head | None) -> dict[str, int]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
-from typing import ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeAlias, TypeVar
 
 FULL_REFRESH = "lakehouse/full_refresh"
 """Run tag: "true", or asset keys separated by commas. These tables are reconciled with their whole sources."""
@@ -18,7 +18,12 @@ RESTATE_FROM = "lakehouse/restate_from/"
 
 
 ALLOW = "lakehouse/allow/"
-"""Run tag, with the asset key after it: what this run lets through: "max_deleted", "version", "max_changed"."""
+"""Run tag, with the asset key after it: what this run lets through, one word or several."""
+
+
+Allowed: TypeAlias = Literal["max_deleted", "version", "max_changed"]
+"""A word of that tag: of an extract more deletions than `max_deleted`, or an extract of which nobody can tell its
+order; of any table more changes than `max_changed`."""
 
 
 class LakehouseError(Exception):
@@ -62,6 +67,13 @@ def with_code(code: str, *, is_temporary: bool = False) -> Callable[[Callable[_P
         return build_and_keep
 
     return decorate
+
+
+def in_short(error: Exception) -> str:
+    """What an error says, in one line: one of ours says what happened, another one its class and its first line."""
+    if isinstance(error, LakehouseError):
+        return error.happened.partition("\n")[0]
+    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
 
 def clause(text: str) -> str:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Read, Table
-from lakehouse.errors import Adoption
+from lakehouse.errors import Adoption, Allowed
 from lakehouse.spark.table_version import TableRef
 
 
@@ -100,11 +100,6 @@ class Asset:
         if self.code is None or self.policy.new_code == "ignore":
             return None
         return self.code.why_other(mark.code)
-
-
-Allowed: TypeAlias = Literal["max_deleted", "version", "max_changed"]
-"""What a run tag lets through: of an extract more deletions than `max_deleted`, or an extract of which nobody can tell
-its order; of any table more changes than `max_changed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

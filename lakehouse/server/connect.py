@@ -64,7 +64,7 @@ def session_on(server: Server) -> SparkSession:
         return session
 
 
-def roots_of(session: SparkSession) -> list[Path]:
+def locked_roots(session: SparkSession) -> list[Path]:
     """The root whose server a session of this process is on; empty where the session is somebody else's."""
     return [root for root, connected in _connected.items() if connected.session is session]
 

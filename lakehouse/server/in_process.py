@@ -104,9 +104,9 @@ def guard(session: SparkSession, root: Path) -> None:
 def _locked_by(session: SparkSession) -> list[Path]:
     """The roots whose locks the JVM of a session has."""
     if is_connect(session):
-        from lakehouse.server.connect import roots_of
+        from lakehouse.server.connect import locked_roots
 
-        return roots_of(session)
+        return locked_roots(session)
     return [*_locks_here, *_locks]
 
 

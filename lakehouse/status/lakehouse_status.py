@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 
 from lakehouse.cursor.code import Code
 from lakehouse.delta.log import Size
+from lakehouse.errors import in_short
 from lakehouse.status.past_runs import LostAttempts, PastRun, past_runs
 from lakehouse.status.reader_looks import Holder, ReaderLook, reader_looks
-from lakehouse.status.table_status import TableStatus, in_short, table_statuses
+from lakehouse.status.table_status import TableStatus, table_statuses
 from lakehouse.upkeep.due import Rules, Task, upkeep_of
 from lakehouse.upkeep.readers import Readers, readers_of
 
 if TYPE_CHECKING:
     from lakehouse.delta.file_log import FileLog
 
-LOOKED_BACK = 200
+COMMITS_TOLD = 200
 """How many of the newest commits of a table are read to find its runs and its past files."""
 RUNS = 20
 """How many runs of a table are shown."""
@@ -133,7 +134,7 @@ def lakehouse_status(
 
 def _report(status: TableStatus, log: "FileLog", readers: Readers, written: Collection[str] | None) -> TableReport:
     version, recent = readers.head.version, readers.now - int(RECENT.total_seconds() * 1000)
-    commits = [*log.commits(version, max(0, version + 1 - LOOKED_BACK))]
+    commits = [*log.commits(version, max(0, version + 1 - COMMITS_TOLD))]
     past = past_runs(commits, RUNS, recent)
     is_kept = status.run is not None if written is None else status.name in written
     # No past file goes while it is younger than what everybody is promised.

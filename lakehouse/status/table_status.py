@@ -13,7 +13,7 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.newest_mark import LOOKED_BACK, mark_in, newest_mark
 from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
 from lakehouse.delta.log import Head, Log
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import in_short
 from lakehouse.upkeep.registration import TIME_TRAVEL, limit_of, registered_limits
 
 _THREADS = 16
@@ -176,33 +176,25 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
     return TableStatus(name, head.version, written, *written_by, new_code=waits, rows=rows, registered=registered)
 
 
-def in_short(error: Exception) -> str:
-    return error.happened if isinstance(error, LakehouseError) else f"{type(error).__name__}: {error}".splitlines()[0]
-
-
 def _reading(name: str, source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:
     """How far the table has read a source, of which its newest mark has a position."""
     try:
-        return _standing(name, source, at, cursor, logs)
+        log = logs.get(source)
+        head = None if log is None else log.head()
+        if log is None or head is None:
+            problem = None if log is None else "there is no table of this name any more"
+            return SourcePosition(source, at.version, None, is_snapshot=at.is_snapshot, problem=problem)
+        if at.is_snapshot:
+            unread = unread_after(at, log, source, head)
+            return SourcePosition(source, at.version, head.version, unread.versions, unread.since, is_snapshot=True)
+        match backlog(cursor, log, source, head):
+            case Unbegun(reason=reason):
+                return SourcePosition(source, at.version, head.version, gap=reason)
+            case Unread(position=position, versions=versions, since=since, gap=gap):
+                until = None if since is None else since + int(limit_of(head, name).total_seconds() * 1000)
+                return SourcePosition(source, position.version, head.version, versions, since, until, gap=gap)
     except Exception as error:  # what the table has read is known all the same
         return SourcePosition(source, at.version, None, is_snapshot=at.is_snapshot, problem=in_short(error))
-
-
-def _standing(name: str, source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:
-    log = logs.get(source)
-    head = None if log is None else log.head()
-    if log is None or head is None:
-        problem = None if log is None else "there is no table of this name any more"
-        return SourcePosition(source, at.version, None, is_snapshot=at.is_snapshot, problem=problem)
-    if at.is_snapshot:
-        unread = unread_after(at, log, source, head)
-        return SourcePosition(source, at.version, head.version, unread.versions, unread.since, is_snapshot=True)
-    match backlog(cursor, log, source, head):
-        case Unbegun(reason=reason):
-            return SourcePosition(source, at.version, head.version, gap=reason)
-        case Unread(position=position, versions=versions, since=since, gap=gap):
-            until = None if since is None else since + int(limit_of(head, name).total_seconds() * 1000)
-            return SourcePosition(source, position.version, head.version, versions, since, until, gap=gap)
 
 
 def _new_code(name: str, log: Log, head: Head, newest: Mark, code: Code, rows: int | None) -> NewCode | None:

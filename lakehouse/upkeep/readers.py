@@ -12,7 +12,7 @@ from lakehouse.cursor.mark import Position
 from lakehouse.cursor.newest_mark import newest_mark
 from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
 from lakehouse.delta.log import Head, Log
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import in_short
 from lakehouse.upkeep.past_files import PastFile, TablePast
 from lakehouse.upkeep.registration import limit_of, registered_limits, time_travel
 
@@ -200,8 +200,7 @@ def readers_of(
         try:
             return _reader(name, logs[name], table, log, head)
         except Exception as error:  # one log may be odd, and whether it is a reader's is then unknown
-            happened = error.happened if isinstance(error, LakehouseError) else f"{type(error).__name__}: {error}"
-            return Reader(name, ReaderKind.UNKNOWN, limit_of(head, name), problem=happened.splitlines()[0])
+            return Reader(name, ReaderKind.UNKNOWN, limit_of(head, name), problem=in_short(error))
 
     with ThreadPoolExecutor(_THREADS) as threads:
         looks = [*threads.map(look, (name for name in logs if name != table))]

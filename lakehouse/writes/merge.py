@@ -136,9 +136,10 @@ class Merge(Stated):
         return feed if self.touched.is_everything else self.touched.restrict(feed)
 
 
-def doubts_of(write: Write) -> tuple[str, ...]:
+def doubts_of(asset: str, write: Write) -> tuple[str, ...]:
     """Why the rows that an asset returned may be others than those of a recompute, as sentences; only of a `Merge`."""
-    return doubts(write.rows, write.touched) if isinstance(write, Merge) else ()
+    sentences = doubts(write.rows, write.touched) if isinstance(write, Merge) else ()
+    return tuple(f"The table of {asset} may come to differ from a recompute: {sentence}" for sentence in sentences)
 
 
 def refuse_uncompared(spark: SparkSession, run: Run, columns: Collection[str], stored: StructType) -> None:

@@ -5,14 +5,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
-from lakehouse.cli.main import main
+from lakehouse.cli.command import Command
+from lakehouse.cli.main import COMMANDS, main
 from lakehouse.server.rendezvous import Rendezvous
 from resources.environments import PROJECT
 
-COMMANDS = [
+OF_THE_MACHINE = [
     ["--help"],
     ["run", "--help"],
     ["diff", "--help"],
@@ -33,11 +35,21 @@ def loaded_by(code: str) -> set[str]:
     return set(answer.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("words", OF_THE_MACHINE, ids=" ".join)
 def test_a_command_about_the_machine_loads_neither_dagster_nor_spark(words: list[str]):
     modules = loaded_by(f"from lakehouse.cli.main import main; main({words!r})")
     assert "lakehouse.cli.main" in modules
     assert modules & {"dagster", "pyspark", "grpc", "pyarrow", "deltalake"} == set()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_is_where_the_list_says(name: str, capsys: pytest.CaptureFixture[str]):
+    text, place = COMMANDS[name]
+    assert isinstance(resolve_name(place), Command)
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert text.split()[0] in capsys.readouterr().out
 
 
 def test_the_server_s_supervisor_loads_nothing_but_its_own():

@@ -186,3 +186,11 @@ def test_what_happened_never_says_that_nothing_was_written():
     ]
     assert len(calls) > 100
     assert [place for place, call in calls if "Nothing was" in ast.unparse(call.args[0])] == []
+
+
+def test_an_error_in_short_is_one_line_and_of_ours_what_happened():
+    assert errors.in_short(ReadError("It is gone.", "Nothing was read.")) == "It is gone."
+    assert errors.in_short(ReadError("It is gone:\nat once.")) == "It is gone:"
+    assert errors.in_short(KeyError("a\nb")) == r"KeyError: 'a\nb'"
+    assert errors.in_short(OSError("No room.\nNone.")) == "OSError: No room."
+    assert errors.in_short(OSError()) == "OSError"

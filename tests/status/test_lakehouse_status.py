@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from benchmarks.harness.earlier import set_back
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
-from lakehouse.status.lakehouse_status import LOOKED_BACK, Declarations, LakehouseStatus, TableReport, lakehouse_status
+from lakehouse.status.lakehouse_status import COMMITS_TOLD, Declarations, LakehouseStatus, TableReport, lakehouse_status
 from lakehouse.status.reader_looks import Holder
 from lakehouse.status.table_status import TableState
 from lakehouse.upkeep.due import UpkeepWork
@@ -115,7 +115,7 @@ def test_of_a_long_log_the_newest_commits_are_read(tmp_path: Path, log_work: Cou
     append(tmp_path, "orders", 1)
     run(tmp_path, "copies", "orders")
     log = tmp_path / "copies" / "_delta_log"
-    commits = 3 * LOOKED_BACK
+    commits = 3 * COMMITS_TOLD
     action = '{"commitInfo":{"timestamp":1,"operation":"OPTIMIZE"}}'
     for version in range(1, commits):
         (log / f"{version:020}.json").write_text(action)
@@ -123,4 +123,4 @@ def test_of_a_long_log_the_newest_commits_are_read(tmp_path: Path, log_work: Cou
     log_work.clear()
     lakehouse = look(tmp_path)
     assert of(lakehouse, "copies").status.version == commits
-    assert LOOKED_BACK <= log_work["files"] <= 3 * LOOKED_BACK + 40, "once for runs, and twice for past files"
+    assert COMMITS_TOLD <= log_work["files"] <= 3 * COMMITS_TOLD + 40, "once for runs, and twice for past files"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
 from lakehouse.cli.loading import definitions
 from lakehouse.cli.pages.readers_page import readers_page
-from lakehouse.cli.tables import log_of, logs_of, readable_logs
+from lakehouse.cli.tables import log_of, logs_of, no_table, readable_logs
 from lakehouse.delta.log import feed_retention, limit_from
 from lakehouse.errors import ReadError, UpkeepError
 from lakehouse.status.reader_looks import ReaderLook, reader_looks
@@ -42,7 +42,7 @@ def _run(given: Namespace) -> Answer:
     log = log_of(given.table, logs)
     readers = readers_of(given.table, logs, int(time.time() * 1000), declared, unreadable)
     if readers is None:
-        raise ReadError(f"There is no table '{given.table}'.", "Nothing was read. `lakehouse status` lists the tables.")
+        raise no_table(given.table)
     return _answer(readers, reader_looks(readers, log))
 
 
@@ -91,7 +91,7 @@ def _logs_and_names(given: Namespace) -> "tuple[Mapping[str, FileLog], Mapping[s
     from lakehouse.dagster.io_manager import code_location_of
 
     code_location = code_location_of(definitions(given))
-    named = {table.name: table for table in code_location.tables.values()}
+    named = code_location.by_name
     declared = named[given.table].declared.reader_limits if given.table in named else {}
     readable, followers = readable_logs(code_location), code_location.followers_of(given.table)
     return readable.logs, declared, {n: why for n, why in readable.out_of_reach.items() if n in followers}
@@ -137,7 +137,7 @@ def table_of_ours(name: str, code_location: "CodeLocation") -> "AssetTable":
     """
     from lakehouse.dagster.quarantines import writer_of_table
 
-    tables = {table.name: table for table in code_location.tables.values()}
+    tables = code_location.by_name
     if name not in tables:
         raise UsageError(no_such("table", name, tables))
     table = tables[name]

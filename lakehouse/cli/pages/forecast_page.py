@@ -20,7 +20,7 @@ from lakehouse.cli.pages.screen import (
     short,
     table_name,
 )
-from lakehouse.cli.pages.table_pages import KINDS, Change
+from lakehouse.cli.pages.table_pages import SIGNS_OF_ROWS, Change
 from lakehouse.delta.commit_info import count_of
 from lakehouse.read.forecast import Forecast, InputForecast, Reading, RunEffect, WriteForecast
 
@@ -93,7 +93,9 @@ def _commits(commits: Sequence[Change], now: float) -> RenderableType:
         counts = (commit.rows.inserted, commit.rows.updated, commit.rows.deleted)
         cells = [
             assemble((f"{sign} {number:,} {word}", style)) if number else Text(f"? {word}" if number is None else "")
-            for number, (sign, style), word in zip(counts, KINDS, ("inserted", "updated", "deleted"), strict=True)
+            for number, (sign, style), word in zip(
+                counts, SIGNS_OF_ROWS, ("inserted", "updated", "deleted"), strict=True
+            )
         ]
         wide.add_row(f"version {commit.version}", *cells, when)
         stacked.append(assemble(f"version {commit.version}  ", when))

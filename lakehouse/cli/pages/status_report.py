@@ -12,7 +12,7 @@ from lakehouse.cli.pages.readers_page import amount, reader_note, size
 from lakehouse.cli.pages.screen import GOOD, QUIET, WAITING, WRONG, ago, count, short, span
 from lakehouse.cli.pages.status_page import SIGNS, SOON, waiting
 from lakehouse.delta.commit_info import count_of
-from lakehouse.status.lakehouse_status import LOOKED_BACK, RECENT, RUNS, LakehouseStatus, TableReport
+from lakehouse.status.lakehouse_status import COMMITS_TOLD, RECENT, RUNS, LakehouseStatus, TableReport
 from lakehouse.status.past_runs import LostAttempts, PastRun
 from lakehouse.status.table_status import SourcePosition, TableState
 
@@ -73,7 +73,7 @@ def status_report(lakehouse: LakehouseStatus, compared: Mapping[str, Comparison]
         lost=_lost([pair for table in tables for pair in table.lost]),
         costs=_costs(tables, now),
         recent=count_of(RECENT.days, "day"),
-        looked_back=LOOKED_BACK,
+        commits_told=COMMITS_TOLD,
         runs=RUNS,
     )
 

@@ -27,7 +27,7 @@ _BAR = 12
 """The columns of a bar."""
 _NOTHING = "-"
 """Stands in the column of what avoids a conflict, if there is no conflict to avoid."""
-KINDS = (("+", GOOD), ("~", WAITING), ("-", WRONG))
+SIGNS_OF_ROWS = (("+", GOOD), ("~", WAITING), ("-", WRONG))
 """The sign and the style of rows that were inserted, updated and deleted."""
 
 
@@ -69,7 +69,7 @@ def changes_page(table: str, newest: int, changes: Sequence[Change], now: float)
     for change in shown:
         rows, made = change.rows, _made_by(change)
         counts = (rows.inserted, rows.updated, rows.deleted)
-        cells = [_count(number, style) for number, (_, style) in zip(counts, KINDS, strict=True)]
+        cells = [_count(number, style) for number, (_, style) in zip(counts, SIGNS_OF_ROWS, strict=True)]
         when = ago(change.committed, now)
         wide.add_row(str(change.version), when, change.operation, *cells, _bar(counts, most), made)
         stacked.append(assemble(f"{change.version}  {change.operation}  ", (when, QUIET), "  ", made))
@@ -91,7 +91,7 @@ def _count(number: int | None, style: str) -> Text:
 def _bar(counts: Sequence[int | None], most: int) -> Text:
     """How many rows of each kind, beside those of the other commits; a kind that occurs has a column at least."""
     bar = Text()
-    for number, (sign, style) in zip(counts, KINDS, strict=True):
+    for number, (sign, style) in zip(counts, SIGNS_OF_ROWS, strict=True):
         if number and most:
             bar.append(sign * max(1, round(_BAR * number / most)), style)
     return bar

@@ -69,8 +69,7 @@ def tables_of(request: RunRequest, defs: "dg.Definitions") -> "list[AssetTable]"
     from lakehouse.dagster.run_tags import request_by
 
     code_location, managers = code_location_of(defs), managers_of(defs.resources)
-    names = explainable(code_location)
-    tables = {table.name: table for table in code_location.tables.values()}
+    names, tables = explainable(code_location), code_location.by_name
     for name in request.assets:
         if name not in names:
             raise UsageError(no_such("asset", name, names))
@@ -82,7 +81,7 @@ def tables_of(request: RunRequest, defs: "dg.Definitions") -> "list[AssetTable]"
                 else f"{name} has no partitions. Leave --partition out."
             )
         if table.asset is not None and table.manager in managers and table.is_written:
-            request_by(request.tags, managers[table.manager].describe(table.asset, table.key))
+            request_by(request.tags, managers[table.manager].asset_of(table.asset, table.key))
     return [tables[name] for name in request.assets]
 
 
@@ -98,7 +97,7 @@ def _result(
     from lakehouse.cli.pages.run_page import asset_line, before, progress
     from lakehouse.cli.pages.screen import working
     from lakehouse.cli.runs.run_log import RunLog
-    from lakehouse.cli.runs.submit import enqueue, execute_here, has_daemon, holds_pools, tags_of, wait_for
+    from lakehouse.cli.runs.submit import enqueue, execute_here, has_daemon, holds_pools, tags_of_request, wait_for
 
     began = time.time()
     quarantines = [table.name + SUFFIX for table in tables if table.declared.quarantines]
@@ -112,7 +111,7 @@ def _result(
         def look(status: str) -> None:
             work.update(progress(log, status, len(tables)))
 
-        tags = tags_of(instance, defs, request)
+        tags = tags_of_request(instance, defs, request)
         if is_here:
             work.say(before(is_here=True, pools=holds_pools(instance)))
             run, succeeded = execute_here(instance, defs, request, tags, config, log, look)

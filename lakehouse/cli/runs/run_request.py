@@ -1,11 +1,12 @@
 """What `lakehouse run` asks of a run: which assets, which partition, and the run tags that its options stand for."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 from lakehouse.cli.command import UsageError
-from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM
+from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, Allowed
 
-ALLOWED = ("max_deleted", "version", "max_changed")
+ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
 """What `--allow` takes; the same words as the run tag takes."""
 
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import dagster as dg
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
 
-from lakehouse.cli.command import UsageError
+from lakehouse.cli.command import DAGSTER_HOME, UsageError
 from lakehouse.cli.loading import Target
 from lakehouse.cli.runs.run_log import RunLog, follow
 from lakehouse.cli.runs.run_request import RunRequest
@@ -27,7 +27,7 @@ _DAEMON = "QUEUED_RUN_COORDINATOR"
 @contextmanager
 def instance_here() -> Generator[dg.DagsterInstance]:
     """The instance that DAGSTER_HOME names; without the variable, one that is gone when the command ends."""
-    instance = dg.DagsterInstance.get() if os.environ.get("DAGSTER_HOME") else dg.DagsterInstance.local_temp()
+    instance = dg.DagsterInstance.get() if os.environ.get(DAGSTER_HOME) else dg.DagsterInstance.local_temp()
     with instance:
         yield instance
 
@@ -70,7 +70,7 @@ def enqueue(
     )
     from dagster._core.definitions.selector import JobSubsetSelector
 
-    keys = [dg.AssetKey(name.split("/")) for name in request.assets]
+    keys = [*map(dg.AssetKey.from_user_string, request.assets)]
     with get_workspace_from_cli_opts(instance, dg.__version__, _options(source), log_level="ERROR") as workspace:
         try:
             location = get_code_location_from_workspace(workspace, None)
@@ -170,7 +170,7 @@ def execute_here(
         result = job.execute_in_process(
             run_id=run,
             instance=instance,
-            asset_selection=[dg.AssetKey(name.split("/")) for name in request.assets],
+            asset_selection=[*map(dg.AssetKey.from_user_string, request.assets)],
             partition_key=request.partition,
             tags=dict(tags),
             run_config=_quiet(defs, config),
@@ -189,7 +189,7 @@ def _quiet(defs: dg.Definitions, config: Any) -> dict[str, Any]:
     return {**config, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
-def tags_of(instance: dg.DagsterInstance, defs: dg.Definitions, request: RunRequest) -> dict[str, str]:
+def tags_of_request(instance: dg.DagsterInstance, defs: dg.Definitions, request: RunRequest) -> dict[str, str]:
     """The tags of a run: those that its options stand for, and those by which Dagster knows its partition.
 
     Raises:
@@ -199,7 +199,7 @@ def tags_of(instance: dg.DagsterInstance, defs: dg.Definitions, request: RunRequ
 
     if request.partition is None:
         return request.tags
-    keys = [dg.AssetKey(name.split("/")) for name in request.assets]
+    keys = [*map(dg.AssetKey.from_user_string, request.assets)]
     job = defs.resolve_implicit_global_asset_job_def()
     with partition_loading_context(dynamic_partitions_store=instance) as context:
         try:

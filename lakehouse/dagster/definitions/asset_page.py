@@ -18,7 +18,7 @@ from lakehouse.errors import LakehouseError
 from lakehouse.spark.table_version import TableRef
 from lakehouse.spark.types import as_struct
 
-KINDS = {STORAGE_KIND, "spark"}
+DEFAULT_KINDS = {STORAGE_KIND, "spark"}
 """The kinds of an asset that names none."""
 _SCHEMA, _CODE = "dagster/column_schema", "dagster/code_references"
 
@@ -37,7 +37,7 @@ def with_page(definition: Any, table: AssetTable) -> Any:
 
     def shown(spec: dg.AssetSpec) -> dg.AssetSpec:
         missing = {name: value for name, value in facts.items() if name not in spec.metadata}
-        kinds = set[str]() if spec.kinds or table.is_spec else KINDS
+        kinds = set[str]() if spec.kinds or table.is_spec else DEFAULT_KINDS
         return spec.merge_attributes(metadata=missing, kinds=kinds)
 
     if isinstance(definition, dg.AssetSpec):

@@ -90,7 +90,7 @@ class Checked:
             return backlogs
         if isinstance(worst, Finding):
             return worst
-        unbegun = without_position(self._follows, backlogs, self._standing)
+        unbegun = without_position(self._follows, backlogs, self._log_and_head)
         return lateness.lag(self.name, (*worst, *self._snapshot_inputs()), most, self.now, unbegun)
 
     def staleness(self, margin: timedelta) -> Finding:
@@ -203,7 +203,7 @@ class Checked:
     @cached_property
     def _backlogs(self) -> Backlogs | Finding:
         """What the table has not read of each source that it follows; the finding that says why no log says so."""
-        backlogs = self._follows.backlogs(self._standing)
+        backlogs = self._follows.backlogs(self._log_and_head)
         if isinstance(backlogs, Backlogs):
             return backlogs
         grade = Grade.FAILED if backlogs.missing else Grade.WARNS
@@ -237,7 +237,7 @@ class Checked:
                 if unread_part is not None:
                     yield unread_part
 
-    def _standing(self, ref: TableRef) -> tuple[Log, Head | None]:
+    def _log_and_head(self, ref: TableRef) -> tuple[Log, Head | None]:
         log = ref.log(self.session)
         return log, log.head()
 

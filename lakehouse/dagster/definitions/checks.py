@@ -79,7 +79,7 @@ class CheckLimits:
 
 
 @dataclass(frozen=True)
-class CheckedTable:
+class CheckableTable:
     """A table of the definitions, of which checks can be made.
 
     Args:
@@ -140,11 +140,11 @@ def checks(
         if name not in NAMES:
             raise DefinitionError(f"There is no check '{name}'. There are: {', '.join(NAMES)}.")
     code_location = CodeLocation.of(assets, lambda _: None)
-    return _made(checked_tables(code_location), wanted, CheckLimits(sample, max_lag, margin))
+    return _made(checkable_tables(code_location), wanted, CheckLimits(sample, max_lag, margin))
 
 
 def checks_beside(
-    own: Collection[dg.AssetCheckKey], tables: Mapping[dg.AssetKey, CheckedTable]
+    own: Collection[dg.AssetCheckKey], tables: Mapping[dg.AssetKey, CheckableTable]
 ) -> Sequence[dg.AssetChecksDefinition]:
     """Every check that can be made of each table which a `DeltaIOManager` has, except those that are there already."""
     managed = {key: checked for key, checked in tables.items() if checked.table.root is not None}
@@ -152,7 +152,7 @@ def checks_beside(
 
 
 def _made(
-    tables: Mapping[dg.AssetKey, CheckedTable],
+    tables: Mapping[dg.AssetKey, CheckableTable],
     wanted: Collection[CheckName],
     limits: CheckLimits,
     own: Collection[dg.AssetCheckKey] = (),
@@ -176,10 +176,10 @@ def _made(
     return made
 
 
-def checked_tables(code_location: CodeLocation) -> dict[dg.AssetKey, CheckedTable]:
+def checkable_tables(code_location: CodeLocation) -> dict[dg.AssetKey, CheckableTable]:
     """The tables of which checks can be made: of assets that one function computes, and of specs that declare one."""
     return {
-        key: CheckedTable(table, code_location, _managers(table, code_location))
+        key: CheckableTable(table, code_location, _managers(table, code_location))
         for key, table in code_location.tables.items()
         if (table.is_spec and not is_quarantine(table)) or (table.is_written and table.stands_alone)
     }
@@ -202,7 +202,7 @@ def _can_be_made(name: CheckName, table: AssetTable) -> bool:
 
 
 def _checks_of(
-    subject: CheckedTable,
+    subject: CheckableTable,
     made: tuple[CheckName, ...],
     step: str,
     limits: CheckLimits,

@@ -14,7 +14,7 @@ from lakehouse.cursor.mark import Position
 from lakehouse.dagster.definitions.checked import Checked
 from lakehouse.dagster.definitions.findings import Finding, Grade
 from lakehouse.dagster.definitions.past_checks import PART, PARTITION, differing, longest_waiting
-from lakehouse.dagster.definitions.recompute import Part, Sample, parts, recompute, rows_to_compare, whole
+from lakehouse.dagster.definitions.recompute import Part, Sample, parts, recompute, recomputed_rows, whole
 from lakehouse.dagster.follow.followed import FollowedSource
 from lakehouse.dagster.follow.partitions import SourcePartitions, slice_read
 from lakehouse.delta.commit_info import Commit
@@ -144,7 +144,7 @@ class _Comparison:
         checked, spark, head = self.checked, self.checked.session(), self.checked.head
         assert head is not None
         read = {name: self._read(input_) for name, input_ in inputs.items()}
-        rows, table = rows_to_compare(self.asset, read, TableVersion.of(spark, checked.ref, head).rows())
+        rows, table = recomputed_rows(self.asset, read, TableVersion.of(spark, checked.ref, head).rows())
         if checked.table.declared.policy.within(checked.io_manager.policy).new_columns == "ignore":
             rows = rows.drop(*(column for column in rows.columns if column.lower() not in fold(table.columns)))
         expected = fit(checked.ref, rows, table.schema, may_add=False)

@@ -16,7 +16,7 @@ from lakehouse.dagster.code_location import AssetTable, function_of, input_kind,
 from lakehouse.dagster.contexts import POSTPONED, Postponed, asset_context
 from lakehouse.dagster.definitions.additions import Additions
 from lakehouse.dagster.definitions.asset_page import with_page
-from lakehouse.dagster.definitions.checks import checked_tables, checks_beside
+from lakehouse.dagster.definitions.checks import checkable_tables, checks_beside
 from lakehouse.dagster.definitions.nightly import Nightly, nightly
 from lakehouse.dagster.definitions.recompute import with_proof
 from lakehouse.dagster.definitions.validation import validate_location
@@ -62,7 +62,7 @@ def incremental(
     given = with_quarantines(given, code_location_of(given))
     code_location = code_location_of(given)
     brought = list(given.asset_checks or [])
-    tables = checked_tables(code_location)
+    tables = checkable_tables(code_location)
     added = checks_beside({key for check in brought for key in check.check_keys}, tables)
     additions = Additions.of(given.metadata).with_named(sensor, nightly_checks, upkeep)
     night = additions.night

@@ -4,15 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import dagster as dg
-from pyspark.sql import DataFrame
 
 from lakehouse.dagster.code.view_texts import only_text_of
-from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function
-from lakehouse.dagster.contexts import by_field, pin_source
+from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function, write_of
+from lakehouse.dagster.contexts import by_field, log_and_head, pin_source
 from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
 from lakehouse.delta.commit_info import count_of
@@ -38,7 +37,6 @@ from lakehouse.read.run import CommitReason, Run
 from lakehouse.spark.listeners import listening
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.merge import doubts_of
-from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.view import View
 from lakehouse.writes.write import Write
 
@@ -98,7 +96,7 @@ def explain(
         return Forecast(name, partition_key, _version(run.head), outcome, why, inputs, write)
     except LakehouseError as error:
         with suppress(LakehouseError):
-            head = subject.manager.describe(subject.asset, subject.table.key).ref.log(subject.manager.session).head()
+            head = subject.manager.asset_of(subject.asset, subject.table.key).ref.log(subject.manager.session).head()
             return Forecast(name, partition_key, _version(head), RunEffect.REFUSED, str(error))
         raise
 
@@ -154,11 +152,6 @@ def explainable(code_location: CodeLocation) -> list[str]:
     return sorted(table.name for table in code_location.tables.values() if is_function(table.asset))
 
 
-def no_asset(code_location: CodeLocation, name: str) -> str:
-    """The sentence that no asset has a name."""
-    return f"There is no asset {name}. There are: {', '.join(explainable(code_location)) or 'none'}."
-
-
 @dataclass(frozen=True)
 class _Subject:
     """An asset that a `DeltaIOManager` writes, and what a run of it would be about."""
@@ -177,7 +170,8 @@ class _Subject:
         code_location = code_location_of(defs)
         table = code_location[_key(asset)]
         if not is_function(table.asset):
-            raise ReadError(no_asset(code_location, table.name))
+            names = ", ".join(explainable(code_location)) or "none"
+            raise ReadError(f"There is no asset {table.name}. There are: {names}.")
         manager = managers_of(defs.resources).get(table.manager)
         if manager is None or not table.is_written:
             raise ReadError(f"No DeltaIOManager writes {table.name}, so no log says what it has read.")
@@ -202,7 +196,7 @@ class _Subject:
         table = self.table
         return begin(
             self.manager.session,
-            self.manager.describe(self.asset, table.key),
+            self.manager.asset_of(self.asset, table.key),
             f"forecast {uuid4().hex[:8]}",
             slice=None if self.partition_key is None else table.slice([self.partition_key]),
             config=config,
@@ -219,13 +213,7 @@ class _Subject:
 
     def source(self, name: str, ref: TableRef) -> Source:
         """The source of an input, pinned at its newest version."""
-        log = ref.log(self.manager.session)
-        head = log.head()
-        if head is None:
-            raise ReadError(
-                f"'{self.table.name}' reads '{ref.name}', but there is no Delta table at {ref.location}. Materialize "
-                f"'{ref.name}' first, or correct its name or root."
-            )
+        log, head = log_and_head(ref, self.manager.session, self.table.name)
         table = self.code_location[self.table.inputs[name]]
         slice_ = slice_read(self.asset, table, self.partition_key)
         return pin_source(self.manager.session, ref, table.declared, log, head, slice_)
@@ -234,7 +222,7 @@ class _Subject:
 def _key(asset: str | dg.AssetKey | dg.AssetsDefinition) -> dg.AssetKey:
     if isinstance(asset, dg.AssetsDefinition):
         return asset.key
-    return dg.AssetKey(asset.split("/")) if isinstance(asset, str) else asset
+    return dg.AssetKey.from_user_string(asset) if isinstance(asset, str) else asset
 
 
 def _config(defs: dg.Definitions, subject: _Subject, run_config: Mapping[str, Any]) -> Any:
@@ -269,9 +257,7 @@ def _with_plan(
 ) -> WriteForecast:
     """The forecast with what a plan of the function's result against the table says."""
     values = dict(_read(subject, step, sources))
-    result: Any = subject.asset(_context(subject, config), **values)
-    value: Any = cast("Any", result).value if isinstance(result, dg.Output | dg.MaterializeResult) else result
-    returned = Overwrite(value) if isinstance(value, DataFrame) else cast("Write", value)
+    returned = write_of(subject.asset(_context(subject, config), **values))
     try:
         with listening(step.hear):
             plan = step.plan(returned)
@@ -284,8 +270,7 @@ def _with_plan(
     write = replace(write, planned=planned, broken=broken)
     if isinstance(returned, View):
         return _with_plan_of_view(write, returned, step)
-    doubts = tuple(f"The table may come to differ from a recompute: {sentence}" for sentence in doubts_of(returned))
-    return replace(write, doubts=doubts)
+    return replace(write, doubts=doubts_of(subject.table.name, returned))
 
 
 def _description(statement: Statement | Skip) -> str:

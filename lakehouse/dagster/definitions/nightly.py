@@ -18,7 +18,7 @@ from lakehouse.dagster.contexts import to_log
 from lakehouse.dagster.definitions.checks import (
     EXPENSIVE,
     NAMES,
-    CheckedTable,
+    CheckableTable,
     CheckLimits,
     CheckName,
     finding_of,
@@ -62,7 +62,7 @@ class Nightly:
 class _Check:
     """A check that a night may make."""
 
-    table: CheckedTable
+    table: CheckableTable
     name: CheckName
     limits: CheckLimits
 
@@ -71,7 +71,7 @@ class _Check:
         return dg.AssetCheckKey(self.table.key, id_of(self.name))
 
 
-def nightly(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckedTable], night: Nightly) -> dg.Definitions:
+def nightly(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckableTable], night: Nightly) -> dg.Definitions:
     """The job that makes the library's checks, the longest waiting first, and the schedule that starts the job."""
     listed = list(_library_checks(checks, tables))
     of = {NIGHTS_OF: digest(sorted(check.key.to_user_string() for check in listed))}
@@ -102,7 +102,7 @@ def longest_waiting_first(checks: Sequence[_Check], instance: dg.DagsterInstance
     return sorted(checks, key=waiting)
 
 
-def _library_checks(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckedTable]) -> Iterator[_Check]:
+def _library_checks(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckableTable]) -> Iterator[_Check]:
     names: Mapping[str, CheckName] = {id_of(name): name for name in NAMES}
     for definition in checks:
         for spec in definition.check_specs if isinstance(definition, dg.AssetChecksDefinition) else ():

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from math import ceil
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias
 
 import dagster as dg
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.cursor.mark import Position
-from lakehouse.dagster.code_location import AssetTable, maps_partitions
+from lakehouse.dagster.code_location import AssetTable, function_of, maps_partitions, write_of
 from lakehouse.dagster.definitions.findings import DIFFERING, SHOWN, Finding, Grade
 from lakehouse.dagster.definitions.past_checks import CHECK
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit, count_of
@@ -26,8 +26,6 @@ from lakehouse.read.content import Everything, SourceRead
 from lakehouse.spark.driver_rows import MORE, bag_difference
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import comparable, partition_types
-from lakehouse.writes.overwrite import Overwrite
-from lakehouse.writes.write import Write
 
 Sample: TypeAlias = int | float | None
 """How many keys a check compares, about; or the share of them; None: all keys of a table that is not large."""
@@ -163,7 +161,6 @@ def _what(due: int, extra: int) -> str:
 PROOF = "full_recompute"
 """Definition metadata: when the table is compared with a full recompute, or why it cannot be."""
 Concerning: TypeAlias = Callable[[Sequence[Commit]], Collection[Commit]]
-Returned: TypeAlias = Write | DataFrame
 
 
 def may_be_archive(table: AssetTable) -> bool:
@@ -190,7 +187,8 @@ def why_not_recomputed(table: AssetTable) -> str | None:
         case PastRows.COMPUTED | PastRows.KEPT | None:
             pass
     inputs = {input_.name for input_ in asset.op.input_defs}
-    parameters = signature(_function(asset)).parameters.values()
+    function: Any = function_of(asset) or asset.op.compute_fn
+    parameters = signature(function).parameters.values()
     named = {parameter.name for parameter in parameters if parameter.kind is not Parameter.VAR_KEYWORD}
     more = sorted(named - inputs)
     if more:
@@ -235,13 +233,11 @@ def whole(
     return Changes(SourceRead(rows, VersionRange(NOTHING_READ, version), Everything()))
 
 
-def rows_to_compare(
+def recomputed_rows(
     asset: dg.AssetsDefinition, inputs: Mapping[str, Changes], table: DataFrame
 ) -> tuple[DataFrame, DataFrame]:
     """The rows that the asset's function makes of its inputs, and the rows of its table that must equal them."""
-    result = cast("Returned | dg.Output[Returned] | dg.MaterializeResult[Returned]", _function(asset)(**inputs))
-    value = result.value if isinstance(result, dg.Output | dg.MaterializeResult) else result
-    write: Write = Overwrite(value) if isinstance(value, DataFrame) else value
+    write = write_of(function_of(asset)(**inputs))
     return write.rows_to_compare(table, {name: read_of(changes) for name, changes in inputs.items()})
 
 
@@ -256,11 +252,6 @@ def _last_alike(log: Log, source: str, version: int, concerning: Concerning | No
             break
         version = commit.version
     return version
-
-
-def _function(asset: dg.AssetsDefinition) -> Any:
-    compute = cast("Any", asset.op).compute_fn
-    return getattr(compute, "decorated_fn", compute)
 
 
 def with_proof(asset: dg.AssetsDefinition, table: AssetTable, cron_schedule: str | None) -> dg.AssetsDefinition:

@@ -9,10 +9,10 @@ from lakehouse.dagster.code.view_texts import texts_of
 from lakehouse.dagster.code_location import (
     AssetTable,
     CodeLocation,
+    archive_ref,
     function_of,
     input_kind,
     is_function,
-    table_ref,
 )
 from lakehouse.dagster.definitions.pools import with_pools, written_ref
 from lakehouse.dagster.follow.automation import automate
@@ -20,7 +20,7 @@ from lakehouse.dagster.io_manager import code_location_of, managers_of
 from lakehouse.dagster.remake import with_each_once
 from lakehouse.dagster.slices import partition_columns
 from lakehouse.delta.location import Location
-from lakehouse.delta.table import Read, Table
+from lakehouse.delta.table import Read
 from lakehouse.errors import DefinitionError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
@@ -39,13 +39,13 @@ def refuse_lost_archives(code_location: CodeLocation) -> None:
     """
     for reader, input_name, archive in _archives(code_location):
         where = f"Input '{input_name}' of asset '{reader.name}' names the archive '{archive}'"
-        table, root = code_location.tables.get(dg.AssetKey(archive.split("/"))), reader.root
+        table, root = code_location.tables.get(dg.AssetKey.from_user_string(archive)), reader.root
         if table is None:
             raise DefinitionError(
                 f"{where}, and these definitions have no such asset. Correct the name, or add a "
                 f"dg.AssetSpec('{archive}') if another code location makes the table."
             )
-        if root is not None and table.ref != table_ref(root, table.key, Table()):
+        if root is not None and table.ref != archive_ref(root, archive):
             raise DefinitionError(
                 f"{where}, which a run looks for at {root.below(archive).address}, and its table is "
                 f"elsewhere. Give both assets IO managers of one root, and the archive no Table(name=...) or "

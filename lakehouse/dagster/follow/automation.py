@@ -16,7 +16,7 @@ from dagster import AutomationContext, AutomationResult
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.failures import SILENT, silence
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
-from lakehouse.dagster.follow.requests import digest_of
+from lakehouse.dagster.follow.requests import short_digest
 from lakehouse.dagster.follow.watch import Behind, Look, Looks, Watch
 from lakehouse.dagster.remake import with_parts
 from lakehouse.errors import DefinitionError
@@ -91,11 +91,11 @@ class Glances:
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
-    """For which unread changes a run of a table, or of a partition, was requested last.
+class Pause:
+    """How long a run of a table, or of a partition, is not requested again for the same unread changes.
 
     Args:
-        state: The state of what was unread, in short: a condition keeps one for each partition that is behind.
+        state: The state of what was unread when a run was requested last, in short.
         at: When, in seconds since the epoch.
         times: How often for the same state.
     """
@@ -106,12 +106,12 @@ class Requests:
 
     def allows(self, state: str, now: float) -> bool:
         """Whether a run may be requested for a state: at once if it is another, else after a pause."""
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** max(0, self.times - 1))
-        return state != self.state or now - self.at >= pause
+        seconds = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** max(0, self.times - 1))
+        return state != self.state or now - self.at >= seconds
 
-    def again(self, state: str, now: float) -> "Requests":
-        """The cursor once a run is requested."""
-        return Requests(state, now, self.times + 1 if state == self.state else 1)
+    def again(self, state: str, now: float) -> "Pause":
+        """The pause once a run is requested."""
+        return Pause(state, now, self.times + 1 if state == self.state else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,31 +119,31 @@ class Pauses:
     """The cursor of a condition: each partition has a pause of its own, so that one that fails delays no other.
 
     Args:
-        requests: Those of each partition that is behind, by its key; of a table without partitions, by `WHOLE`.
+        by_partition: That of each partition that is behind, by its key; of a table without partitions, by `WHOLE`.
     """
 
-    requests: Mapping[str, Requests] = field(default_factory=dict[str, Requests])
+    by_partition: Mapping[str, Pause] = field(default_factory=dict[str, Pause])
 
     def allow(self, states: Mapping[str, str], now: float) -> set[str]:
         """Those whose pause allows a run, given the state of each."""
         return {
-            key for key, state in states.items() if self.requests.get(key, Requests()).allows(digest_of(state), now)
+            key for key, state in states.items() if self.by_partition.get(key, Pause()).allows(short_digest(state), now)
         }
 
     def again(self, states: Mapping[str, str], requested: Collection[str], now: float) -> "Pauses":
         """The cursor once runs of some are requested; what is no longer behind is left out."""
-        previous = {key: self.requests[key] for key in states if key in self.requests}
-        new = {key: previous.get(key, Requests()).again(digest_of(states[key]), now) for key in requested}
+        previous = {key: self.by_partition[key] for key in states if key in self.by_partition}
+        new = {key: previous.get(key, Pause()).again(short_digest(states[key]), now) for key in requested}
         return Pauses(previous | new)
 
     def to_text(self) -> str:
-        return json.dumps({key: [each.state, each.at, each.times] for key, each in self.requests.items()})
+        return json.dumps({key: [each.state, each.at, each.times] for key, each in self.by_partition.items()})
 
     @classmethod
     def from_text(cls, text: str | None) -> "Pauses":
         """The cursor of a text; a text of an earlier version, a list of one state for all partitions, says nothing."""
-        requests: dict[str, list[Any]] | list[Any] = json.loads(text) if text else {}
-        return cls({key: Requests(*each) for key, each in requests.items()} if isinstance(requests, dict) else {})
+        pauses: dict[str, list[Any]] | list[Any] = json.loads(text) if text else {}
+        return cls({key: Pause(*each) for key, each in pauses.items()} if isinstance(pauses, dict) else {})
 
 
 class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):

@@ -17,7 +17,7 @@ from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.log import FileSchema, Head, Log, Size
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, in_short
 from lakehouse.read.asset import PastRows
 from lakehouse.read.decide import may_compare
 from lakehouse.spark.table_version import TableRef
@@ -138,11 +138,6 @@ class LeftOut:
     missing: frozenset[dg.AssetKey] = frozenset()
 
 
-def error_in_short(error: Exception) -> str:
-    """What an unexpected error says, without what it says at length."""
-    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
-
-
 def can_follow(look: object, selected: Collection[dg.AssetKey]) -> bool:
     """Whether a table can run behind the selected ones: these make every source that the table lacks."""
     return not isinstance(look, LeftOut) or bool(look.missing and look.missing <= frozenset(selected))
@@ -249,11 +244,11 @@ class Followed:
             return self._by_partition(logs)
         own_log, own_head = logs(self.ref)
         cursor = find_cursor(own_log, own_head, self.ref.name)
-        standing = list(self._standing(logs))
-        each = tuple(backlog(cursor, log, name, head) for name, log, head in standing)
+        sources = list(self._sources_at(logs))
+        each = tuple(backlog(cursor, log, name, head) for name, log, head in sources)
         newest = tuple(
             next(filter(has_rows, recent(log, head)), None) if not reads_on(unread_part) else None
-            for unread_part, (_, log, head) in zip(each, standing, strict=True)
+            for unread_part, (_, log, head) in zip(each, sources, strict=True)
         )
         return Backlogs({None: each}, {None: newest}, own_mark_since=_mark_behind_others(cursor, own_log, own_head))
 
@@ -274,7 +269,7 @@ class Followed:
                 cursors, source_log, name, source_head, partitions, refuses_gaps=self._refuses_gaps(source.key)
             )
             for source, (name, source_log, source_head), partitions in zip(
-                self.sources, self._standing(logs), mapped, strict=True
+                self.sources, self._sources_at(logs), mapped, strict=True
             )
         ]
         newest_first = [partition for partition in reversed(listed) if partition in candidates]
@@ -310,11 +305,11 @@ class Followed:
             except LakehouseError:
                 raise
             except Exception as error:  # a mapping may be anybody's
-                return LeftOut(f"its partitions for {source.ref.name} cannot be found: {error_in_short(error)}")
+                return LeftOut(f"its partitions for {source.ref.name} cannot be found: {in_short(error)}")
             mapped.append(partitions)
         return tuple(mapped)
 
-    def _standing(self, logs: Logs) -> Iterator[tuple[str, Log, Head]]:
+    def _sources_at(self, logs: Logs) -> Iterator[tuple[str, Log, Head]]:
         for source in self.sources:
             log, head = logs(source.ref)
             if head is not None:

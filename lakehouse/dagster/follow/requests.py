@@ -24,7 +24,7 @@ _ENDINGS = {
 }
 
 
-def digest_of(*parts: object) -> str:
+def short_digest(*parts: object) -> str:
     """A text that stands for others."""
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:16]
 
@@ -67,10 +67,10 @@ class Started:
 
     def key(self, table: dg.AssetKey, partition: str, state: str) -> str:
         """The run key of a request of one partition."""
-        return self._prefix(table) + digest_of(partition, state)
+        return self._prefix(table) + short_digest(partition, state)
 
     def _prefix(self, table: dg.AssetKey) -> str:
-        return digest_of(self.sensor, table.to_user_string())[:8] + "-"
+        return short_digest(self.sensor, table.to_user_string())[:8] + "-"
 
     @cached_property
     def _not_started(self) -> frozenset[str]:
@@ -131,17 +131,17 @@ def state_of(spans: Sequence[Span], declaration: str, own: str) -> str:
     return f"{','.join(span.state for span in spans)} as {declaration} by {own}"
 
 
-def standing(log: Log, head: Head | None) -> str:
+def own_state(log: Log, head: Head | None) -> str:
     """Where a table stands, as a text: its id, and its newest commit that is not of upkeep."""
-    return _standing(log, head, lambda _: True)
+    return _own_state(log, head, lambda _: True)
 
 
-def standing_for_all(log: Log, head: Head | None, asset: str) -> str:
+def own_state_of_partitions(log: Log, head: Head | None, asset: str) -> str:
     """Where a table stands for each of its partitions: neither what runs write to the others counts, nor upkeep."""
-    return _standing(log, head, lambda commit: not _is_of_a_run(commit, asset))
+    return _own_state(log, head, lambda commit: not _is_of_a_run(commit, asset))
 
 
-def _standing(log: Log, head: Head | None, counts: Callable[[Commit], bool]) -> str:
+def _own_state(log: Log, head: Head | None, counts: Callable[[Commit], bool]) -> str:
     commits = () if head is None else recent(log, head)
     newest = next((commit for commit in commits if commit.operation not in UPKEEP and counts(commit)), None)
     return "none" if head is None or newest is None else f"{head.table_id}@{newest.version}"

@@ -11,15 +11,13 @@ from dagster import RunsFilter
 
 from lakehouse.dagster.failures import SILENT, UNDER_WAY, silence
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
-from lakehouse.dagster.follow.requests import Request, Started, digest_of, ending, for_cursor, from_cursor
+from lakehouse.dagster.follow.requests import Request, Started, ending, for_cursor, from_cursor, short_digest
 from lakehouse.dagster.follow.watch import Behind, Look, UpToDate, Watch
 from lakehouse.dagster.run_tags import SENSOR, UNREAD
+from lakehouse.dagster.table_facts import DATA_VERSION
+from lakehouse.delta.commit_info import count_of
 
 _SHOWN = 10
-
-
-def tables(count: int) -> str:
-    return "1 table" if count == 1 else f"{count} tables"
 
 
 def names(keys: Collection[dg.AssetKey]) -> list[str]:
@@ -125,7 +123,7 @@ class Tick:
     def _observations(self, versions: Mapping[dg.AssetKey, str]) -> list[dg.AssetObservation]:
         """An observation of each foreign table whose data version is another than at the last tick."""
         return [
-            dg.AssetObservation(key, tags={"dagster/data_version": version})
+            dg.AssetObservation(key, tags={DATA_VERSION: version})
             for key, version in sorted(versions.items())
             if self._observed.get(key.to_user_string()) != version
         ]
@@ -147,7 +145,7 @@ class Tick:
         """What was looked at, what was asked for, and what was left out and why."""
         unread = {key: look for key, look in looks.items() if isinstance(look, Behind)}
         out = {key: look.reason for key, look in looks.items() if isinstance(look, LeftOut)} | self._watch.left_out
-        parts = [f"Looked at {tables(len(looks))}."] if looks else ["This sensor can look at no table."]
+        parts = [f"Looked at {count_of(len(looks), 'table')}."] if looks else ["This sensor can look at no table."]
         if unread:
             parts.append(f"Unread changes: {key_list(unread)}.")
         elif looks and len(out) < len(looks) + len(self._watch.left_out):
@@ -158,7 +156,7 @@ class Tick:
                 f"A run that this sensor asked for is still under way: {ids}. Until then it asks for no other."
             )
         elif requests:
-            parts.append(f"Asks for {len(requests)} run{'s' if len(requests) > 1 else ''}.")
+            parts.append(f"Asks for {count_of(len(requests), 'run')}.")
         conditions = sorted(key for key in unread if key not in self._requested)
         if conditions:
             parts.append(f"Left to their automation conditions: {key_list(conditions)}.")
@@ -200,7 +198,9 @@ class Tick:
                 self._waits[key] = f"its sources have not been still for {self._pace.debounce:g} s"
             else:
                 ready[key] = look
-        whole = {key: digest_of(look.state, self._last_run(key)) for key, look in ready.items() if not look.partitions}
+        whole = {
+            key: short_digest(look.state, self._last_run(key)) for key, look in ready.items() if not look.partitions
+        }
         requests = self._of_tables(whole, looks, taken)
         for key, look in ready.items():
             requests += self._of_partitions(key, look.partitions)
@@ -220,7 +220,7 @@ class Tick:
         wanted = {key: state for key, state in states.items() if key not in runs}
         if not wanted:
             return []
-        run_key = digest_of(self._name, *sorted(wanted.items()))
+        run_key = short_digest(self._name, *sorted(wanted.items()))
         self._before |= {key: Request(state, run_key) for key, state in wanted.items()}
         run = self._started.run(run_key)  # of a sensor that has lost its cursor
         if run is not None:

@@ -13,12 +13,12 @@ import dagster as dg
 
 from lakehouse.cursor.unread import Backlog, Unread, commits_last
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
-from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, error_in_short, reads_on
-from lakehouse.dagster.follow.requests import Span, digest_of, standing, standing_for_all, state_of
+from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, reads_on
+from lakehouse.dagster.follow.requests import Span, own_state, own_state_of_partitions, short_digest, state_of
 from lakehouse.dagster.table_facts import content_version, noted_locations
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Head, Log
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, in_short
 from lakehouse.spark.table_version import TableRef
 
 THREADS = 32
@@ -179,7 +179,7 @@ def _look_at(table: Followed, logs: _Logs) -> Look:
     except LakehouseError as error:
         return LeftOut(str(error))
     except Exception as error:  # one table may be odd, and all the others wait for this look
-        return LeftOut(error_in_short(error))
+        return LeftOut(in_short(error))
 
 
 def _due(all_of: Backlogs, wanted: Callable[[Backlog], bool]) -> dict[str | None, list[Span]]:
@@ -200,11 +200,11 @@ def _behind(
     table: Followed, due: Mapping[str | None, Sequence[Span]], log: Log, head: Head | None, note: str
 ) -> Behind:
     times = [commit.timestamp for spans in due.values() for span in spans for commit in span.commits]
-    own = standing_for_all(log, head, table.ref.name) if table.is_partitioned else standing(log, head)
+    own = own_state_of_partitions(log, head, table.ref.name) if table.is_partitioned else own_state(log, head)
     declaration = table.declaration
     states = {partition: state_of(spans, declaration, own) for partition, spans in due.items()}
     partitions = {partition: state for partition, state in states.items() if partition is not None}
-    state = states[None] if None in states else digest_of(*partitions.items())
+    state = states[None] if None in states else short_digest(*partitions.items())
     return Behind(state, partitions, min(times, default=None), max(times, default=None), note)
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from lakehouse import Changes, Merge, Nightly, Table, checks
 from lakehouse.dagster.code_location import CodeLocation
-from lakehouse.dagster.definitions.checks import checked_tables
+from lakehouse.dagster.definitions.checks import checkable_tables
 from lakehouse.dagster.definitions.nightly import NIGHTLY, nightly
 from lakehouse.dagster.definitions.past_checks import last_compared
 from lakehouse.errors import FULL_REFRESH
@@ -40,7 +40,7 @@ def night(
     """The comparisons of one night, by the names of their tables."""
     compared, listed = checks(assets, "recompute", sample=sample), list(assets)
     location = dg.Definitions(assets=listed, asset_checks=compared, resources={"io_manager": house.io_manager})
-    nights = nightly(compared, checked_tables(CodeLocation.of(listed, lambda _: None)), Nightly("0 3 * * *", limit))
+    nights = nightly(compared, checkable_tables(CodeLocation.of(listed, lambda _: None)), Nightly("0 3 * * *", limit))
     job = dg.Definitions.merge(location, nights).resolve_job_def(NIGHTLY)
     result = job.execute_in_process(instance=house.instance)
     return {e.asset_key.to_user_string(): e for e in result.get_asset_check_evaluations()}

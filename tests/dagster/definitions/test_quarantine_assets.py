@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 
 from lakehouse import Changes, Expect, Merge, Table, View, checks, explain, incremental
-from lakehouse.dagster.definitions.checks import checked_tables
+from lakehouse.dagster.definitions.checks import checkable_tables
 from lakehouse.dagster.io_manager import code_location_of
 from lakehouse.errors import DefinitionError
 from tests.support.dagster_house import House, metadata
@@ -45,7 +45,7 @@ def test_a_table_without_a_quarantine_gets_none(house: House) -> None:
 
 
 def test_no_check_is_made_of_a_quarantine_because_that_of_its_table_compares_both(house: House) -> None:
-    assert KEY not in checked_tables(code_location_of(complete(house, alerts)))
+    assert KEY not in checkable_tables(code_location_of(complete(house, alerts)))
 
 
 def test_an_asset_with_the_key_of_a_quarantine_is_refused(house: House) -> None:

@@ -15,8 +15,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, automation, change_sensor, validate
 from lakehouse.dagster.failures import SILENT
-from lakehouse.dagster.follow.automation import FIRST_PAUSE, Pauses, Requests
-from lakehouse.dagster.follow.requests import digest_of
+from lakehouse.dagster.follow.automation import FIRST_PAUSE, Pause, Pauses
+from lakehouse.dagster.follow.requests import short_digest
 from tests.support.marked_tables import FEED, append, run
 from tests.support.tables import DAYS, orders
 from tests.support.ticks import tick
@@ -227,7 +227,7 @@ def test_a_partition_that_waits_for_its_run_is_requested_once_that_run_has_ended
 def test_the_cursor_holds_the_partitions_that_are_behind_and_no_other() -> None:
     pauses = Pauses().again({"old": "1", "new": "1"}, {"old", "new"}, 0.0)
     pauses = Pauses.from_text(pauses.again({"new": "2"}, {"new"}, 5.0).to_text())
-    assert pauses == Pauses({"new": Requests(digest_of("2"), 5.0, 1)})
+    assert pauses == Pauses({"new": Pause(short_digest("2"), 5.0, 1)})
     assert pauses.allow({"new": "2", "old": "1"}, 6.0) == {"old"}
 
 
@@ -265,12 +265,12 @@ def test_a_condition_that_does_not_know_its_tables_says_what_to_do() -> None:
 
 
 def test_the_pause_doubles_up_to_an_hour_and_another_change_does_not_wait() -> None:
-    requests, now, waits = Requests(), 0.0, list[float]()
+    pause, now, waits = Pause(), 0.0, list[float]()
     for _ in range(9):
         began = now
-        while not requests.allows("unread", now):
+        while not pause.allows("unread", now):
             now += 60
         waits.append(now - began)
-        requests = requests.again("unread", now)
+        pause = pause.again("unread", now)
     assert waits == [0, 60, 120, 240, 480, 960, 1920, 3600, 3600]
-    assert requests.allows("more", now)
+    assert pause.allows("more", now)

@@ -31,7 +31,7 @@ from lakehouse.read.decide import Reconcile, comparison_by, decision_by_policy, 
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.past_changes import restate
-from lakehouse.read.read_plan import Archive, InputFacts, ReadFeed, read_plan
+from lakehouse.read.read_plan import Archive, InputFacts, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.read.run import Run, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
@@ -214,7 +214,7 @@ class Materialization:
         """
         position = position_of(self.run, source.at.ref.name, source.head.table_id)
         holds_rows = self.asset.past is PastRows.APPENDED and self._holds_rows(position)
-        return InputFacts(self.run, read, source, position, holds_rows, archive)
+        return InputFacts(self.run, read, source, position, holds_rows, archive, gap=self.gap)
 
     def changes(self, source: Source, read: Read, archive: Callable[[str], TableRef]) -> Changes:
         """The changes of the source since the table's own position.
@@ -229,10 +229,7 @@ class Materialization:
             changes = restate(self.asset.name, source, position, archive_ref, self.run.request.restate_from)
         else:
             facts = self.facts(source, read, None if archive_ref is None else partial(ask_archive, archive_ref, source))
-            plan = read_plan(facts)
-            if self.gap is not None and isinstance(plan, ReadFeed):
-                plan = plan.without_feed(self.gap)
-            changes = read_changes(plan, facts, self.feeds, self._prefetch)
+            changes = read_changes(read_plan(facts), facts, self.feeds, self._prefetch)
         self.run = self.run.with_read(changes, source, self.now)
         return Changes(changes)
 

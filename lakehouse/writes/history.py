@@ -31,7 +31,14 @@ from lakehouse.spark.fitting import check_new, check_padding, conform, fit, with
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.writes.extract import fill, former_rows, matching, refuse_null_keys
 from lakehouse.writes.followed_history import describe, open_run, plan_followed_history
-from lakehouse.writes.history_rows import NEVER, Shape, check_columns, lay_out, refuse_other_shape
+from lakehouse.writes.history_rows import (
+    NEVER,
+    Shape,
+    check_columns,
+    lay_out,
+    refuse_other_shape,
+    why_not_partitioned,
+)
 from lakehouse.writes.snapshot import Snapshot, is_ignored, refuse_deletions, scope_of, take_extract
 from lakehouse.writes.write import Declaration, Write, refuse_other, rest_of
 
@@ -89,17 +96,16 @@ class History(Write):
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
-        """Refuses partitions.
+        """Refuses partitions, and changes of which none is read as a whole.
 
         Raises:
-            DefinitionError: The asset, or its table, has partitions.
+            DefinitionError: The asset, or its table, has partitions; or every input leaves changes out.
         """
         if asset.is_partitioned or asset.table.partition_columns:
-            raise DefinitionError(
-                f"Asset '{asset.name}' keeps a history, which cannot be partitioned: its rows are clustered by their "
-                f"end, so that current rows are found without reading the past. Leave partitions_def and partition_by "
-                f"out."
-            )
+            raise DefinitionError(why_not_partitioned(asset.name))
+        partial = [name for name, read in asset.changes.items() if not read.is_whole]
+        if partial and len(partial) == len(asset.changes):
+            raise DefinitionError(_why_incomplete(asset.name, partial[0]))
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:

@@ -104,11 +104,7 @@ class Snapshot(Stated):
             DefinitionError: The asset has partitions, or reads changes.
         """
         if asset.is_partitioned or asset.changes:
-            raise DefinitionError(
-                f"Asset '{asset.name}' returns a Snapshot, an extract of all that there is, but has partitions or "
-                f"reads Changes. Leave partitions_def out, give Snapshot(scope=...), and annotate its inputs with "
-                f"DataFrame."
-            )
+            raise DefinitionError(_why_not_all(asset.name))
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:
@@ -187,11 +183,7 @@ def take_extract(run: Run, write: Snapshot) -> Run:
     if not run.table.key_columns:
         raise DefinitionError.missing_key(run.name, "Snapshot")
     if run.slice is not None or run.changes:
-        raise WriteError(
-            f"'{run.name}' returns a Snapshot, but it has partitions or reads Changes.",
-            "Nothing was written. An extract is all that there is: leave partitions_def out, give Snapshot(scope=...), "
-            "and annotate inputs with DataFrame.",
-        )
+        raise WriteError(_why_not_all(run.name), "Nothing was written.")
     version = ExtractVersion.of(write.version)
     run = replace(run, extract=version_after(run, version, refuses_older=write.on_older == "fail"))
     again = corrected_mark(run)
@@ -201,6 +193,14 @@ def take_extract(run: Run, write: Snapshot) -> Run:
     run = replace(run, scope=_scope_digest(write))
     # The commit tells a correction that this scope, too, was delivered since the extract that is corrected.
     return replace(run, must_record=run.must_record or (again is not None and not has_scope(again, run)))
+
+
+def _why_not_all(asset: str) -> str:
+    """What is wrong with an extract beside partitions or changes."""
+    return (
+        f"Asset '{asset}' returns a Snapshot, an extract of all that there is, but has partitions or reads Changes. "
+        f"Leave partitions_def out, give Snapshot(scope=...), and annotate its inputs with DataFrame."
+    )
 
 
 def is_ignored(run: Run, write: Snapshot) -> bool:

@@ -281,16 +281,11 @@ def plan_extracted_history(
         back = former_rows(run, missing, shape.entity, of_scope, f"{end} IS NULL", head)
     if back is not None:
         missing, before = (matching(rows, back, shape.entity, "left_anti") for rows in (missing, before))
-    _judge(run, snapshot, within, missing)
+    refuse_deletions(run, snapshot, missing.count, within)
     rows = _rows(shape, delivered, before, at)
     if back is not None:
         rows = rows.unionByName(conform(back.where(reaches), rows.schema))
     return statement_by_key(run, fit(run.ref, rows, stored.schema, may_add=True), None, reaching, head, rest)
-
-
-def _judge(run: Run, snapshot: Snapshot, within: DataFrame, missing: DataFrame) -> None:
-    if snapshot.max_deleted is not None and "max_deleted" not in run.request.allowed:
-        refuse_deletions(run, snapshot, missing.count(), within)
 
 
 def _rows(shape: Shape, delivered: DataFrame, before: DataFrame, at: DataFrame) -> DataFrame:

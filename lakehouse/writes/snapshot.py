@@ -157,7 +157,7 @@ class Snapshot(Stated):
         within = of_scope(stored)
 
         def judge(differing: Rows) -> None:
-            refuse_deletions(run, self, differing.deleted or 0, within)
+            refuse_deletions(run, self, lambda: differing.deleted or 0, within)
 
         if self.scope_columns:
             key = run.table.key_columns
@@ -277,14 +277,15 @@ def _moved_rows(run: Run, rows: DataFrame, stored: DataFrame, within: DataFrame)
     return matching(matching(stored, rows, key), within, key, "left_anti")
 
 
-def refuse_deletions(run: Run, write: Snapshot, deleted: int, stored: DataFrame) -> None:
-    """Holds back more deletions than the extract may make.
+def refuse_deletions(run: Run, write: Snapshot, deleted: Callable[[], int], stored: DataFrame) -> None:
+    """Holds back more deletions than the extract may make; counts them only if there is a limit.
 
     Raises:
         ExtractError (DELETIONS_HELD_BACK): They are more than the share `max_deleted` of `stored`.
     """
-    if not deleted or write.max_deleted is None or "max_deleted" in run.request.allowed:
+    if write.max_deleted is None or "max_deleted" in run.request.allowed:
         return
-    rows = stored.count()
-    if deleted > Fraction(str(write.max_deleted)) * rows:
-        raise ExtractError.deletions_held_back(run.name, str(run.extract), deleted, rows, write.max_deleted)
+    count = deleted()
+    rows = stored.count() if count else 0
+    if count > Fraction(str(write.max_deleted)) * rows:
+        raise ExtractError.deletions_held_back(run.name, str(run.extract), count, rows, write.max_deleted)

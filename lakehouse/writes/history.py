@@ -40,7 +40,7 @@ from lakehouse.writes.history_rows import (
     why_not_partitioned,
 )
 from lakehouse.writes.snapshot import Snapshot, is_ignored, refuse_deletions, scope_of, take_extract
-from lakehouse.writes.write import Declaration, Write, refuse_other, rest_of
+from lakehouse.writes.write import Basis, Declaration, Write, refuse_other, rest_of
 
 
 @final
@@ -112,8 +112,8 @@ class History(Write):
         return Operation.CHANGE
 
     @classmethod
-    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
-        if not whole:
+    def strategy(cls, run: Run, basis: Basis) -> str:
+        if basis is not Basis.EVERYTHING:
             return "the current rows of the changed keys end, and others begin"
         rows = "all rows of the source" if run.asset.incremental else "the extract"
         return f"the current rows are compared with {rows}; those that differ end, and others begin"

@@ -37,7 +37,7 @@ from lakehouse.writes.extract import (
     version_after,
 )
 from lakehouse.writes.stated import Stated, one_row_a_key, plan_rows
-from lakehouse.writes.write import Declaration, refuse_other, rest_of, without_new_columns
+from lakehouse.writes.write import Basis, Declaration, refuse_other, rest_of, without_new_columns
 
 
 @final
@@ -111,7 +111,7 @@ class Snapshot(Stated):
         return Operation.CHANGE
 
     @classmethod
-    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+    def strategy(cls, run: Run, basis: Basis) -> str:
         return "the rows in the scope of the extract are compared with it, and those that differ are written"
 
     def answers_for(self, changes: SourceRead) -> bool:

@@ -30,7 +30,7 @@ from lakehouse.writes.incremental_sums import why_recomputed
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.sums import Sums, sums_of
-from lakehouse.writes.write import Declaration, Write, rest_of
+from lakehouse.writes.write import Basis, Declaration, Write, rest_of
 
 if TYPE_CHECKING:
     from lakehouse.views.adding import Added
@@ -152,9 +152,9 @@ class View(Write):
         return Operation.CHANGE if asset.table.key_columns else Operation.OVERWRITE
 
     @classmethod
-    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+    def strategy(cls, run: Run, basis: Basis) -> str:
         where = "the table" if run.slice is None else "the partition"
-        if whole:
+        if basis is Basis.EVERYTHING:
             return f"every row of {where} is compared with the query's result, and those that differ are written"
         return f"the query is computed for the keys that the changes touch, and rows of {where} that differ are written"
 

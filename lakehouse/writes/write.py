@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from types import UnionType
 from typing import ClassVar, Protocol
 
@@ -41,6 +42,14 @@ class Declaration:
     changes: Mapping[str, Read]
 
 
+class Basis(Enum):
+    """What a run reads of its sources: their changes, changes out of an archive among them, or all of one."""
+
+    CHANGES = auto()
+    ARCHIVE = auto()
+    EVERYTHING = auto()
+
+
 class Write(Protocol):
     """What an asset returns: of which rows of the table it speaks, and what it says of them.
 
@@ -76,7 +85,7 @@ class Write(Protocol):
         ...
 
     @classmethod
-    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+    def strategy(cls, run: Run, basis: Basis) -> str:
         """What the write would do to a table that exists, as a clause."""
         ...
 

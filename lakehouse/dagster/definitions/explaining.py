@@ -40,7 +40,7 @@ from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.view import View
-from lakehouse.writes.write import Write
+from lakehouse.writes.write import Basis, Write
 
 _WHOLE = (Reading.FIRST, Reading.EVERYTHING)
 _NO_DIFFERENCE = "Rows that turn out not to differ are not written."
@@ -141,8 +141,10 @@ def _strategy(run: Run, kind: type[Write], inputs: Sequence[InputForecast]) -> s
     """What the write would do to the table."""
     if run.head is None:
         return "the table is created with the rows in one commit"
-    whole = not run.asset.incremental or any(each.reading in _WHOLE for each in inputs)
-    return kind.strategy(run, whole=whole, archived=any(each.reading is Reading.ARCHIVE for each in inputs))
+    if not run.asset.incremental or any(each.reading in _WHOLE for each in inputs):
+        return kind.strategy(run, Basis.EVERYTHING)
+    has_archive = any(each.reading is Reading.ARCHIVE for each in inputs)
+    return kind.strategy(run, Basis.ARCHIVE if has_archive else Basis.CHANGES)
 
 
 def _version(head: Any) -> int | None:

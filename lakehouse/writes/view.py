@@ -235,33 +235,28 @@ class View(Write):
         from lakehouse.views.on_spark.run_facts import report_of
 
         key, refresh, answer = run.table.key_columns, run.asset.policy.chosen_refresh, PolicyAnswer.COMPUTED
+        plans, write = None, None
         match computed:
             case Unmoved():
-                how = "nothing, because no change reaches a row of it"
-                followed = how_followed(bound.analysis, key, _why_no_sums_yet(run, bound))
-                report = report_of(run, bound, how, followed)
-                return replace(_with_former_columns(run), sums=None, view=report), self
+                how, sums = "nothing, because no change reaches a row of it", _why_no_sums_yet(run, bound)
+                run = _with_former_columns(run)
             case Sums(groups=groups):
                 how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
-                tell(Message(f"{run.name} computes {how}.", INFO))
-                report = report_of(run, bound, how, how_followed(bound.analysis, key, None))
-                return replace(run, sums=computed.digest, view=report), self
-            case OfKeys(rows=rows, touched=touched, need=need, read_whole=read_whole):
-                write: Write = Merge(rows, touched)
-                how = f"the rows of touched keys ({', '.join(touched.columns)})"
+                sums = computed
+            case OfKeys(rows=rows, touched=touched, plans=plans, need=need, read_whole=read_whole):
+                how, sums = f"the rows of touched keys ({', '.join(touched.columns)})", _why_no_sums_yet(run, bound)
+                write = Merge(rows, touched)
                 if need is not None:
                     how, answer = f"{how}; {read_whole}", answer_by_policy(need, refresh)
             case Whole(need=need, why=why):
+                how, sums, answer = f"all rows, because {why}", _sums_of(run, bound), answer_by_policy(need, refresh)
                 write = Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
-                how, answer = f"all rows, because {why}", answer_by_policy(need, refresh)
-        tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
-        if isinstance(computed, OfKeys):
-            followed = how_followed(bound.analysis, key, _why_no_sums_yet(run, bound), computed.plans)
-            return write.complete(spark, replace(run, view=report_of(run, bound, how, followed)))
-        sums = _sums_of(run, bound)
+        if not isinstance(computed, Unmoved):
+            tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
         digest, why_no_sums = (sums.digest, None) if isinstance(sums, Sums) else (None, sums)
-        followed = how_followed(bound.analysis, key, why_no_sums)
-        return write.complete(spark, replace(run, sums=digest, view=report_of(run, bound, how, followed)))
+        followed = how_followed(bound.analysis, key, why_no_sums, plans)
+        run = replace(run, sums=digest, view=report_of(run, bound, how, followed))
+        return (run, self) if write is None else write.complete(spark, run)
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         """Adds to the sums if the table is kept by sums; else nothing but a mark, because rows are another write's."""

@@ -244,12 +244,12 @@ class Materialization:
             case Fresh() | Lost():
                 return True
 
-    def nothing_to_do(self, *, by_snapshot_inputs: bool) -> NothingToDo | None:
+    def nothing_to_do(self) -> NothingToDo | None:
         """The outcome of a step whose table already holds the result; None if its function has to be called.
 
         Known from the logs, before any row is computed. A run tag of the user always has the function called.
         """
-        return self._unless_due(self.run, by_snapshot_inputs=by_snapshot_inputs)
+        return self._unless_due(self.run)
 
     def nothing_to_write(self, write: Write) -> NothingToDo | None:
         """The outcome of a `History` that already holds the changes of the run; None if rows have to be read.
@@ -257,12 +257,12 @@ class Materialization:
         Only the result says what a history tracks, so its function is called, but a session is not asked for.
         """
         run = write.describe(self.run)
-        return None if run is None else self._unless_due(run, by_snapshot_inputs=False)
+        return None if run is None else self._unless_due(run)
 
-    def _unless_due(self, run: Run, *, by_snapshot_inputs: bool) -> NothingToDo | None:
+    def _unless_due(self, run: Run) -> NothingToDo | None:
         if run.head is None or run.request.overrides_mark or self.gap is not None:
             return None
-        return NothingToDo(run.head.version) if run.has_nothing_to_do(by_snapshot_inputs=by_snapshot_inputs) else None
+        return NothingToDo(run.head.version) if run.has_nothing_to_do() else None
 
     def commit(self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK) -> Outcome:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit.commit`."""

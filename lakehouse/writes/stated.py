@@ -110,7 +110,7 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
         create = Create(whole if within is None else whole.where(within))
         judge_outside(run, result, None, create, whole=True)
         return with_quarantine(spark, run, create, judged, None, head)
-    if not recompute and run.has_nothing_to_do(by_snapshot_inputs=write.follows_snapshot_inputs):
+    if not recompute and run.has_nothing_to_do():
         return Skip()
     stored = TableVersion.of(spark, run.ref, head).rows()
     rows = fit(

@@ -260,7 +260,7 @@ class View(Write):
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         """Adds to the sums if the table is kept by sums; else nothing but a mark, because rows are another write's."""
-        if run.has_nothing_to_do(by_snapshot_inputs=self.follows_snapshot_inputs):
+        if run.has_nothing_to_do():
             return Skip()
         if head is None or not _adds(run):
             return rest_of(run)

@@ -224,7 +224,7 @@ def refuse_lost_changes(run: Run, write: Write) -> None:
 
 def rest_of(run: Run, *, recompute: bool = False) -> MarkOnly | Skip:
     """What remains to be done if no row differs: a mark, if a commit is due or says that the sums are these."""
-    return MarkOnly() if recompute or run.is_due(by_snapshot_inputs=True) else Skip()
+    return MarkOnly() if recompute or run.is_due() else Skip()
 
 
 def count_outside(run: Run, rows: DataFrame) -> int | None:

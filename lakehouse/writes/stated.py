@@ -14,9 +14,9 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.difference.broken_promises import broken
 from lakehouse.difference.difference import OPERATION, difference, with_promises
 from lakehouse.difference.expectations import Judged, judge_rows
-from lakehouse.difference.outside import judge_outside
 from lakehouse.difference.quarantine_plan import with_quarantine
 from lakehouse.difference.statements import Create, MarkOnly, Planned, Skip, Statement
+from lakehouse.difference.withheld import judge_outside
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched

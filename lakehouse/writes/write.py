@@ -13,8 +13,8 @@ from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Head
 from lakehouse.delta.table import Read, Table
 from lakehouse.delta.text import fold
-from lakehouse.difference.fuse import refuse_many_changes
 from lakehouse.difference.statements import MarkOnly, Planned, Skip, of_table
+from lakehouse.difference.withheld import refuse_many_changes
 from lakehouse.errors import DefinitionError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead

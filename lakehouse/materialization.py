@@ -256,7 +256,7 @@ class Materialization:
 
         Only the result says what a history tracks, so its function is called, but a session is not asked for.
         """
-        run = write.describe(self.run)
+        run = write.complete_without_rows(self.run)
         return None if run is None else self._unless_due(run)
 
     def _unless_due(self, run: Run) -> NothingToDo | None:

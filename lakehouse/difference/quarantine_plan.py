@@ -59,13 +59,13 @@ def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None, *, sets
     """The run as one of its quarantine: with the epochs of that, and without a position in any source."""
     ref = run.ref.beside(SUFFIX)
     log = ref.log(lambda: spark)
-    stands = log.head()
+    own_head = log.head()
     by_request = run.request.overrides_mark
-    cursor = find_cursor(log, stands, ref.name, run.partitions, positions=False, overrides_mark=by_request)
+    cursor = find_cursor(log, own_head, ref.name, run.partitions, positions=False, overrides_mark=by_request)
     if isinstance(cursor, Fresh) and cursor.foreign is not None:
         raise TableError.foreign_quarantine(run.name, ref.location, cursor.foreign)
     asset = Asset(ref.name, run.table.quarantine, ref, PastRows.COMPUTED)
-    return Run(asset, run.run_id, cursor, stands, slice=run.slice, beside=version_of(head), sets_all=sets_all)
+    return Run(asset, run.run_id, cursor, own_head, slice=run.slice, beside=version_of(head), sets_all=sets_all)
 
 
 def _plan(

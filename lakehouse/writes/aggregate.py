@@ -114,7 +114,7 @@ class Aggregate(Write):
     def answers_for(self, changes: SourceRead) -> bool:
         return changes.name == self.changes.name
 
-    def describe(self, run: Run) -> None:
+    def complete_without_rows(self, run: Run) -> None:
         """Nothing: only the log says whether the table still holds the sums."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:

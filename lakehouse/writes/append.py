@@ -64,7 +64,7 @@ class Append(Stated):
     def answers_for(self, changes: SourceRead) -> bool:
         return changes.gave_changes
 
-    def describe(self, run: Run) -> None:
+    def complete_without_rows(self, run: Run) -> None:
         """Nothing: only the rows say what is added."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:

@@ -30,7 +30,7 @@ from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.fitting import check_new, check_padding, conform, fit, with_lacking
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.writes.extract import fill, former_rows, matching, refuse_null_keys
-from lakehouse.writes.followed_history import describe, open_run, plan_followed_history
+from lakehouse.writes.followed_history import lay_out_run, open_run, plan_followed_history
 from lakehouse.writes.history_rows import (
     NEVER,
     Shape,
@@ -127,10 +127,10 @@ class History(Write):
             case _:
                 assert_never(self.changes)
 
-    def describe(self, run: Run) -> Run | None:
+    def complete_without_rows(self, run: Run) -> Run | None:
         match self.changes:
             case Changes() as changes if changes.is_empty and not run.leaves_out(changes.name):
-                return describe(run, self._shape(run.table.key_columns), read_of(changes))
+                return lay_out_run(run, self._shape(run.table.key_columns), read_of(changes))
             case Changes() | Snapshot():
                 return None
             case _:

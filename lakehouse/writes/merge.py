@@ -83,7 +83,7 @@ class Merge(Stated):
     def answers_for(self, changes: SourceRead) -> bool:
         return changes.name in self.touched.inputs
 
-    def describe(self, run: Run) -> None:
+    def complete_without_rows(self, run: Run) -> None:
         """Nothing: only the rows say which of them differ."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:

@@ -64,7 +64,7 @@ class Overwrite(Stated):
     def answers_for(self, changes: SourceRead) -> bool:
         return True
 
-    def describe(self, run: Run) -> None:
+    def complete_without_rows(self, run: Run) -> None:
         """Nothing: only the rows say whether the content is the same."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:

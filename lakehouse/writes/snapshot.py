@@ -117,7 +117,7 @@ class Snapshot(Stated):
     def answers_for(self, changes: SourceRead) -> bool:
         return False
 
-    def describe(self, run: Run) -> None:
+    def complete_without_rows(self, run: Run) -> None:
         """Nothing: only the rows say which of them differ."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:

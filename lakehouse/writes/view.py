@@ -162,7 +162,7 @@ class View(Write):
         """Always: `complete` refuses an input that the text does not name."""
         return True
 
-    def describe(self, run: Run) -> Run | None:
+    def complete_without_rows(self, run: Run) -> Run | None:
         return _with_former_columns(run) if _has_no_changes(run) else None
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Write]:

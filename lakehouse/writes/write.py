@@ -93,8 +93,8 @@ class Write(Protocol):
         """Whether the result holds what the changes of an input touched."""
         ...
 
-    def describe(self, run: Run) -> Run | None:
-        """The run as its mark would describe it, if no row is needed to know that the write changes nothing."""
+    def complete_without_rows(self, run: Run) -> Run | None:
+        """The run with what the write adds to its mark, if no row is needed to know that the write changes nothing."""
         ...
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> "tuple[Run, Write]":

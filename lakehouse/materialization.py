@@ -31,7 +31,7 @@ from lakehouse.read.decide import Reconcile, comparison_by, decision_by_policy, 
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.past_changes import restate
-from lakehouse.read.read_plan import Archive, InputFacts, ReadFeed, read_plan
+from lakehouse.read.read_plan import Archive, InputFacts, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.read.run import Run, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
@@ -214,7 +214,7 @@ class Materialization:
         """
         position = position_of(self.run, source.at.ref.name, source.head.table_id)
         holds_rows = self.asset.past is PastRows.APPENDED and self._holds_rows(position)
-        return InputFacts(self.run, read, source, position, holds_rows, archive)
+        return InputFacts(self.run, read, source, position, holds_rows, archive, gap=self.gap)
 
     def changes(self, source: Source, read: Read, archive: Callable[[str], TableRef]) -> Changes:
         """The changes of the source since the table's own position.
@@ -229,10 +229,7 @@ class Materialization:
             changes = restate(self.asset.name, source, position, archive_ref, self.run.request.restate_from)
         else:
             facts = self.facts(source, read, None if archive_ref is None else partial(ask_archive, archive_ref, source))
-            plan = read_plan(facts)
-            if self.gap is not None and isinstance(plan, ReadFeed):
-                plan = plan.without_feed(self.gap)
-            changes = read_changes(plan, facts, self.feeds, self._prefetch)
+            changes = read_changes(read_plan(facts), facts, self.feeds, self._prefetch)
         self.run = self.run.with_read(changes, source, self.now)
         return Changes(changes)
 
@@ -247,25 +244,25 @@ class Materialization:
             case Fresh() | Lost():
                 return True
 
-    def nothing_to_do(self, *, by_snapshot_inputs: bool) -> NothingToDo | None:
+    def nothing_to_do(self) -> NothingToDo | None:
         """The outcome of a step whose table already holds the result; None if its function has to be called.
 
         Known from the logs, before any row is computed. A run tag of the user always has the function called.
         """
-        return self._unless_due(self.run, by_snapshot_inputs=by_snapshot_inputs)
+        return self._unless_due(self.run)
 
     def nothing_to_write(self, write: Write) -> NothingToDo | None:
         """The outcome of a `History` that already holds the changes of the run; None if rows have to be read.
 
         Only the result says what a history tracks, so its function is called, but a session is not asked for.
         """
-        run = write.describe(self.run)
-        return None if run is None else self._unless_due(run, by_snapshot_inputs=False)
+        run = write.complete_without_rows(self.run)
+        return None if run is None else self._unless_due(run)
 
-    def _unless_due(self, run: Run, *, by_snapshot_inputs: bool) -> NothingToDo | None:
+    def _unless_due(self, run: Run) -> NothingToDo | None:
         if run.head is None or run.request.overrides_mark or self.gap is not None:
             return None
-        return NothingToDo(run.head.version) if run.has_nothing_to_do(by_snapshot_inputs=by_snapshot_inputs) else None
+        return NothingToDo(run.head.version) if run.has_nothing_to_do() else None
 
     def commit(self, write: Write, retry: Retry, clock: Clock = REAL_CLOCK) -> Outcome:
         """Makes the write true of the table in one commit; see `lakehouse.commit.commit.commit`."""

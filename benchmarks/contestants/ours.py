@@ -102,6 +102,7 @@ class Lake:
             ref=self._ref(target or name),
             past=kind.past,
             counts_touched_keys=kind.counts_touched_keys,
+            follows_snapshot_inputs=kind.follows_snapshot_inputs,
             policy=table.policy,
             read_options={source: Read() for source, read in kinds.items() if read is Changes},
             inputs={source: source for source in kinds if source != "return"},

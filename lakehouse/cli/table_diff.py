@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
 from lakehouse.cli.loading import definitions, manager
 from lakehouse.cli.tables import log_of, logs_of, no_table
-from lakehouse.cursor.newest_mark import LOOKED_BACK, mark_in
+from lakehouse.cursor.find import LOOKED_BACK
+from lakehouse.cursor.mark import mark_in
 from lakehouse.errors import LakehouseError, ReadError
 
 if TYPE_CHECKING:

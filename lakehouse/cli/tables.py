@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from lakehouse.cli.command import DAGSTER_HOME, Answer, Command, UsageError, add_json, add_place, add_table, no_such
 from lakehouse.cli.loading import definitions
-from lakehouse.cursor.mark import rows_of
-from lakehouse.cursor.newest_mark import mark_in
+from lakehouse.cursor.mark import mark_in, rows_of
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import Log

@@ -30,7 +30,11 @@ class Operation(Enum):
 
 
 class Limit(Enum):
-    """What keeps row-level concurrency, or the peace of OPTIMIZE with other writes, from a statement on Databricks."""
+    """What keeps row-level concurrency, or the peace of OPTIMIZE with other writes, from a statement on Databricks.
+
+    No write of this library has one. They are cells of the matrix that Databricks has published, which a test holds
+    beside the rules (tests/conflicts).
+    """
 
     Z_ORDER = "OPTIMIZE with ZORDER BY"
     COMPLEX_TYPE = "a condition on a struct, array or map"
@@ -89,7 +93,7 @@ class Layout:
         isolation: The `delta.isolationLevel` that it carries.
         deletion_vectors: Whether it keeps deletion vectors.
         row_level: Whether the runtime may compare rows; it does on Databricks, without partitions, with deletion
-            vectors. Open-source Delta never does.
+            vectors. Open-source Delta never does. Only the published matrix has tables without it.
         identity: Whether it has an identity column.
 
     Raises:
@@ -118,8 +122,8 @@ class ConcurrentWrite:
             none. A join on the partition column names none.
         application: Its application id (`txnAppId`), if it commits with one.
         evolves: Whether it changes the schema besides (a column is added).
-        inserts: Whether it may insert rows; an UPDATE or a DELETE does not.
-        limits: What keeps row-level concurrency from it.
+        inserts: Whether it may insert rows; an UPDATE or a DELETE does not, but no write of this library is one alone.
+        limits: What keeps row-level concurrency from it; see `Limit`.
     """
 
     operation: Operation

@@ -2,6 +2,5 @@
 
 In: the log of the asset's own table. Out: `Known`, `Fresh` or `Lost`.
 Law: the position and the rows travel in one commit (ADR 1); a RESTORE takes both back.
-Read: generation, mark, code, extract_version, definition, cursor, find, walk, since_base, beside, newest_mark, again,
-unread.
+Read: generation, mark, code, extract_version, definition, cursor, find, walk, since_base, beside, again, unread.
 """

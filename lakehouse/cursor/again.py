@@ -9,7 +9,7 @@ from lakehouse.cursor.walk import readable_mark
 from lakehouse.delta.log import Head, Log
 
 
-def standing_since(log: Log, head: Head, asset: str) -> tuple[Known, int] | None:
+def position_to_renew(log: Log, head: Head, asset: str) -> tuple[Known, int] | None:
     """The position of a table as its newest own commit states it, and when that commit was made.
 
     None if there is none, or if the next run has to look at what came after that commit: somebody else changed rows,

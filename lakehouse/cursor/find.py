@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Self
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.generation import FIRST_GENERATION, Beginning, Generation
-from lakehouse.cursor.mark import Mark, application_id
+from lakehouse.cursor.mark import Mark, application_id, mark_in
 from lakehouse.cursor.since_base import BaseHolds, BaseReverted, StaleBase, judge_base, reads_before
 from lakehouse.cursor.walk import Past, hides, mark_of, readable_mark, standing, standing_by_generation
 from lakehouse.delta.commit_info import Commit
@@ -15,6 +16,9 @@ from lakehouse.errors import UnreadableLogError
 
 OWNER = "lakehouse.asset"
 """Table property of a table that was created for an asset: the asset's name."""
+LOOKED_BACK = 200
+"""How many of the newest commits are searched for the marks of partitions, or for any mark if no property says whose
+the table is."""
 
 
 def find_cursor(
@@ -80,6 +84,13 @@ def newest_own(log: Log, head: Head, asset: str) -> Known | None:
         if mark is not None:
             return Known.of(mark, commit.version)
     return None
+
+
+def newest_mark(log: Log, head: Head, asset: str) -> Mark | None:
+    """The newest mark of an asset: what was read last, even if a RESTORE took it back; None if no commit has one."""
+    commits = log.commits(head.version)
+    marks = map(mark_in, commits if head.properties.get(OWNER) == asset else islice(commits, LOOKED_BACK))
+    return next((mark for mark in marks if mark is not None and mark.asset == asset), None)
 
 
 def newest_covering(log: Log, head: Head, asset: str, partitions: tuple[str, ...]) -> Known | None:

@@ -9,12 +9,13 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Self, cast
 
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.generation import Generation
-from lakehouse.delta.commit_info import Commit, Rows
+from lakehouse.delta.commit_info import COMPACTING, Commit, Rows
 from lakehouse.delta.log import NO_TABLE
 
 FIELD = "lakehouse"
@@ -241,21 +242,33 @@ class Mark:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error
 
 
-def is_mark(text: str | None) -> bool:
-    """Whether a commit's `userMetadata` is a mark, of whichever asset; not one that is damaged or of a later format."""
+@lru_cache(maxsize=4_096)
+def parse(text: str | None) -> Mark | None:
+    """`Mark.from_json`, once for each text: walks ask for the same marks, once for each partition and attempt."""
+    return Mark.from_json(text)
+
+
+def repeats_metadata(commit: Commit) -> bool:
+    """Whether a commit may have the `userMetadata` of another one, and so a mark that is not about it.
+
+    A session may give it to each of its commits, also to a RESTORE, and Delta compacts files in the session of a run.
+    """
+    return commit.operation == "RESTORE" or commit.operation in COMPACTING
+
+
+def mark_in(commit: Commit) -> Mark | None:
+    """The mark that a commit has of its own, of whichever asset; None also if it is damaged or of a later format."""
+    if repeats_metadata(commit):
+        return None
     try:
-        return Mark.from_json(text) is not None
+        return parse(commit.user_metadata)
     except ValueError:
-        return False
+        return None
 
 
 def rows_of(commit: Commit) -> Rows:
     """What a commit did to rows: by its mark if that says it, else by Delta's own counts."""
-    try:
-        mark = Mark.from_json(commit.user_metadata)
-    except ValueError:  # damaged, or of a later format
-        mark = None
-    # An OPTIMIZE that Delta adds after a commit has that commit's mark.
+    mark = mark_in(commit)
     return commit.rows if mark is None or mark.rows is None or commit.is_quiet else mark.rows
 
 

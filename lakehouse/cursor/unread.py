@@ -7,7 +7,7 @@ from lakehouse.cursor.cursor import Cursor, Known, Lost
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import limits
-from lakehouse.delta.log import NOTHING_READ, Head, Log, commit_at, commits_between, log_kept
+from lakehouse.delta.log import NOTHING_READ, Commits, Head, Log, commit_at, commits_between, log_kept
 from lakehouse.delta.table import Read
 
 DAY = 24 * 60 * 60 * 1000
@@ -79,7 +79,7 @@ class Unbegun:
 Backlog: TypeAlias = Unread | Unbegun
 
 
-def backlog(cursor: Cursor, log: Log, source: str, head: Head) -> Backlog:
+def backlog(cursor: Cursor, log: Commits, source: str, head: Head) -> Backlog:
     """What a table has not read of a source whose changes it follows.
 
     Raises:
@@ -108,7 +108,7 @@ def unread(log: Log, source: str, position: Position) -> Unread | None:
 
 def unread_after(
     position: Position,
-    log: Log,
+    log: Commits,
     source: str,
     head: Head,
     furthest: int = NOTHING_READ,
@@ -138,7 +138,7 @@ def unread_after(
     return Unread(source, position, head, commits, gap)
 
 
-def pending(log: Log, source: str, after: int, upto: int, read: Read, furthest: int) -> tuple[Commit, ...] | None:
+def pending(log: Commits, source: str, after: int, upto: int, read: Read, furthest: int) -> tuple[Commit, ...] | None:
     """The commits after a version, oldest first; under a limit only the first of them, at least a batch.
 
     So a backlog that is read in batches costs what it holds, and not its square.
@@ -194,7 +194,7 @@ def why_broken_off(position: Position, table: str, version: int, furthest: int =
     return None
 
 
-def why_another_past(position: Position, log: Log) -> str | None:
+def why_another_past(position: Position, log: Commits) -> str | None:
     """Why the commits after a position do not continue what was read, although the table is the same; None if they do.
 
     A source that was restored from a backup and has grown since has another commit at the position. One commit is read.

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Self
 
 from lakehouse.cursor.generation import Generation
-from lakehouse.cursor.mark import FORMAT, Mark, NewerFormatError
-from lakehouse.delta.commit_info import COMPACTING, Commit
+from lakehouse.cursor.mark import FORMAT, Mark, NewerFormatError, parse, repeats_metadata
+from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import FULL_REFRESH, ReadError, UnreadableLogError
 
@@ -93,10 +92,6 @@ def readable_mark(commit: Commit, asset: str) -> Mark | None:
         return None
 
 
-_parsed = lru_cache(maxsize=4_096)(Mark.from_json)
-"""A walk asks for the same marks once for each partition, and each attempt of a write walks again."""
-
-
 def mark_of(commit: Commit, asset: str) -> Mark | None:
     """The asset's own mark in a commit, whichever partitions it wrote.
 
@@ -104,10 +99,10 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
         UnreadableLogError: The mark is damaged.
         ReadError (NEWER_MARK): A newer version of the library wrote the mark.
     """
-    if commit.operation == "RESTORE":  # its session may give every commit the metadata that a run gave one commit
+    if repeats_metadata(commit):
         return None
     try:
-        mark = _parsed(commit.user_metadata)
+        mark = parse(commit.user_metadata)
     except NewerFormatError as error:
         if error.asset != asset:
             return None
@@ -120,5 +115,4 @@ def mark_of(commit: Commit, asset: str) -> Mark | None:
             f"{FULL_REFRESH}=true, which compares every row and writes a new mark (not for a History or Snapshot).",
             damaged=commit.version,
         ) from error
-    # Delta compacts files after a commit, in the session and with the metadata of that commit.
-    return mark if mark is not None and mark.asset == asset and commit.operation not in COMPACTING else None
+    return mark if mark is not None and mark.asset == asset else None

@@ -246,6 +246,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             code=None if spec.code_version is not None else code_of(function_of(definition)),
             policy=table.policy.within(self.policy),
             counts_touched_keys=kind.counts_touched_keys,
+            follows_snapshot_inputs=kind.follows_snapshot_inputs,
         )
 
     def archive(self, asset: str) -> TableRef:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Outcome, Unchanged
 from lakehouse.commit.rivals import LostAttempt, describe
-from lakehouse.cursor.mark import Mark, is_mark, rows_of
+from lakehouse.cursor.mark import mark_in, rows_of
 from lakehouse.cursor.since_base import may_concern
 from lakehouse.dagster.expectation_checks import log_evaluations, metadata_of, warnings_of
 from lakehouse.dagster.table_facts import (
@@ -316,8 +316,7 @@ def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
 
 def _rival_run(lost: tuple[LostAttempt, ...]) -> str | None:
     """The run that made the newest commit to which an attempt was lost; None if no run of this library did."""
-    commits = [commit for attempt in reversed(lost) for commit in attempt.rivals]
-    marks = [Mark.from_json(commit.user_metadata) for commit in commits if is_mark(commit.user_metadata)]
+    marks = (mark_in(commit) for attempt in reversed(lost) for commit in attempt.rivals)
     return next((mark.run for mark in marks if mark is not None), None)
 
 

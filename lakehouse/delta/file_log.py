@@ -8,7 +8,7 @@ machine and of an object store are read alike (ADR 3).
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -156,14 +156,11 @@ class FileLog:
         """
         values = dict[tuple[tuple[str, str | None], ...], None]()
         try:
-            for line in self._files.lines(f"{version:020}.json"):
-                if "partitionValues" in line or '"remove"' in line:
-                    actions: dict[str, Any] = json.loads(line)
-                    for kind in actions.keys() & {"add", "remove", "cdc"}:
-                        named: dict[str, str | None] | None = actions[kind].get("partitionValues")
-                        if not named:
-                            return None
-                        values[tuple(named.items())] = None
+            for action in _actions_on_files(self._files.lines(f"{version:020}.json")):
+                named: dict[str, str | None] | None = action.get("partitionValues")
+                if not named:
+                    return None
+                values[tuple(named.items())] = None
         except (OSError, ValueError) as error:
             raise self._unreadable(error) from error
         return [dict(combination) for combination in values]
@@ -313,3 +310,11 @@ def _deletions(delta: DeltaTable) -> dict[str, int] | None:
         return None
     listed: Any = zip(vectors.column("filepath").to_pylist(), vectors.column("selection_vector"), strict=True)
     return {name_of(path): len(rows) - int(pc.sum(rows.values).as_py() or 0) for path, rows in listed}
+
+
+def _actions_on_files(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+    """What the lines of a commit say of files with rows: those that it adds and removes, and those of its feed."""
+    for line in lines:
+        if "partitionValues" in line or '"remove"' in line:
+            actions: dict[str, Any] = json.loads(line)
+            yield from (actions[kind] for kind in ("add", "remove", "cdc") if kind in actions)

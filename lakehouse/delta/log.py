@@ -172,7 +172,15 @@ def _filling_of(metadata: Mapping[str, Any]) -> str | None:
     return None
 
 
-class Log(Protocol):
+class Commits(Protocol):
+    """The commits of a table."""
+
+    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
+        """The commits from `newest` down to `oldest`, lazily; fewer if older commits were cleaned up."""
+        ...
+
+
+class Log(Commits, Protocol):
     """The log of a table. No row is read: the cost depends on the commits read, and for `size` on the files."""
 
     def head(self) -> Head | None:
@@ -200,10 +208,6 @@ class Log(Protocol):
         """How the files of a version are read. None: this log does not know, or no longer knows."""
         ...
 
-    def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
-        """The commits from `newest` down to `oldest`, lazily; fewer if older commits were cleaned up."""
-        ...
-
     def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
         """By how many rows the table grew in each commit that tells its changes itself, of those that are asked for.
 
@@ -219,7 +223,7 @@ class Log(Protocol):
         ...
 
 
-def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit, ...] | None:
+def commits_between(log: Commits, table: str, after: int, upto: int) -> tuple[Commit, ...] | None:
     """The commits `(after, upto]` in order; None if the oldest of them were cleaned up.
 
     Raises:
@@ -242,7 +246,7 @@ def commits_between(log: Log, table: str, after: int, upto: int) -> tuple[Commit
     return tuple(commits) if versions[0] == after + 1 else None
 
 
-def commit_at(log: Log, version: int) -> Commit | None:
+def commit_at(log: Commits, version: int) -> Commit | None:
     """The commit of a version; None if it was cleaned up."""
     return next(log.commits(version, version), None)
 

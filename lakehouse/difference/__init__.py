@@ -2,7 +2,6 @@
 
 In: the rows of a result, the table as it stands, its key. Out: the rows that differ, a `Statement`.
 Law: only rows that differ are written, each of them once, by the statement that takes least work (`choose_statement`).
-Read: by_key, statements, difference, driver_difference, broken_promises; fuse, expectations, quarantine_plan,
-outside;
-between_versions.
+Read: by_key, statements, difference, driver_difference, broken_promises; withheld, expectations,
+quarantine_plan; between_versions.
 """

@@ -105,6 +105,9 @@ def statement_by_key(
     head: Head,
     rest: MarkOnly | Skip,
     judge: Callable[[Rows], None] = lambda _: None,
+    *,
+    asset: str | None = None,
+    stamp: Callable[[DataFrame | Local], DataFrame | Local] = lambda changed: changed,
 ) -> Statement | Skip:
     """The statement after which the table holds just these rows of the touched keys.
 
@@ -116,15 +119,17 @@ def statement_by_key(
         head: The table.
         rest: What remains to be done if no row differs.
         judge: Receives how many rows differ, and raises an error if these are too many.
+        asset: The asset that promised the rows, if not that of the run.
+        stamp: Adds to the rows that differ what is not compared.
     """
     key = run.table.key_columns
     within_key = touched is None or fold(touched.columns) <= fold(key)
-    partitions = few_partitions(run, head) if within_key else ()
-    changed = compare(run.name, rows, touched, target, key, partitions)
+    partitions = _few_partitions(run, head, within_key=within_key)
+    changed = compare(asset or run.name, rows, touched, target, key, partitions)
     counts, same_columns = counts_of(changed), len(rows.columns) == len(target.columns)
     judge(counts)
     return choose_statement(
-        run, changed, counts, target.schema, head, rest, within_key=within_key, same_columns=same_columns
+        run, stamp(changed), counts, target.schema, head, rest, within_key=within_key, same_columns=same_columns
     )
 
 
@@ -156,7 +161,7 @@ def choose_statement(
         return Insert(_without(changed, HELD, OPERATION), "append: every row that differs is new", compared=True)
     few = isinstance(changed, Local)
     nulls = not few or changed.has_nulls(key)
-    whereabouts = _Whereabouts.of(run, changed, few_partitions(run, head) if within_key else (), schema)
+    whereabouts = _Whereabouts.of(run, changed, _few_partitions(run, head, within_key=within_key), schema)
     if within_key and same_columns and run.asset.policy.chosen_statement == "auto":
         where = whereabouts.predicate()
         if where.is_exact:
@@ -172,12 +177,9 @@ def choose_statement(
     return MergeRows(_without(changed, HELD), counts, whereabouts.predicate("t.").sql or None, few, nulls)
 
 
-def few_partitions(run: Run, head: Head) -> tuple[str, ...]:
-    """The partition columns by which a run without partitions of its own may write into few partitions.
-
-    Only rows whose keys determine where the table may hold them: a key that is elsewhere must still be found.
-    """
-    return head.partition_columns if run.slice is None else ()
+def _few_partitions(run: Run, head: Head, *, within_key: bool) -> tuple[str, ...]:
+    """The columns by which a run of the whole table writes into few partitions; none if a key may be anywhere."""
+    return head.partition_columns if within_key and run.slice is None else ()
 
 
 def _without(changed: Local | DataFrame, *columns: str) -> DataFrame:

@@ -1,5 +1,7 @@
 """The plan of a quarantine: for each touched key it holds exactly the rows that the table of the same plan rejects."""
 
+from functools import partial
+
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -9,8 +11,8 @@ from lakehouse.cursor.cursor import Fresh, Known
 from lakehouse.cursor.find import find_cursor
 from lakehouse.delta.expect import NTH, RUN_ID, SUFFIX
 from lakehouse.delta.log import Head, version_of
-from lakehouse.delta.text import fold, quote
-from lakehouse.difference.by_key import choose_statement, compare, counts_of, few_partitions
+from lakehouse.delta.text import quote
+from lakehouse.difference.by_key import statement_by_key
 from lakehouse.difference.difference import OPERATION, difference, with_promises
 from lakehouse.difference.expectations import Judged
 from lakehouse.difference.statements import Create, Planned, Skip, Statement, WithQuarantine
@@ -57,13 +59,13 @@ def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None, *, sets
     """The run as a writer of the quarantine: with the quarantine's epochs, and without a position in any source."""
     ref = run.ref.beside(SUFFIX)
     log = ref.log(lambda: spark)
-    stands = log.head()
+    own_head = log.head()
     by_request = run.request.overrides_mark
-    cursor = find_cursor(log, stands, ref.name, run.partitions, positions=False, overrides_mark=by_request)
+    cursor = find_cursor(log, own_head, ref.name, run.partitions, positions=False, overrides_mark=by_request)
     if isinstance(cursor, Fresh) and cursor.foreign is not None:
         raise TableError.foreign_quarantine(run.name, ref.location, cursor.foreign)
     asset = Asset(ref.name, run.table.quarantine, ref, PastRows.COMPUTED)
-    return Run(asset, run.run_id, cursor, stands, slice=run.slice, beside=version_of(head), sets_all=sets_all)
+    return Run(asset, run.run_id, cursor, own_head, slice=run.slice, beside=version_of(head), sets_all=sets_all)
 
 
 def _plan(
@@ -88,20 +90,8 @@ def _plan(
     rows = existing.limit(0)
     if rejected is not None and judged.rejects:
         rows = fit(run.ref, with_numbers(rejected, key), existing.schema, may_add=True)
-    within_key = touched is None or fold(touched.columns) <= fold(key)
-    partitions = few_partitions(run, head) if within_key else ()
-    changed = compare(asset, rows, touched, existing, run.table.key_columns, partitions)
-    same_columns = len(rows.columns) == len(existing.columns)
-    return choose_statement(
-        run,
-        _with_run_id(changed, run.run_id),
-        counts_of(changed),
-        stored.schema,
-        head,
-        Skip(),
-        within_key=within_key,
-        same_columns=same_columns,
-    )
+    stamp = partial(_with_run_id, run_id=run.run_id)
+    return statement_by_key(run, rows, touched, existing, head, Skip(), asset=asset, stamp=stamp)
 
 
 def with_numbers(rejected: DataFrame, key: tuple[str, ...]) -> DataFrame:

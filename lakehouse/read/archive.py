@@ -12,6 +12,7 @@ from lakehouse.cursor.find import find_cursor
 from lakehouse.delta.log import Head, Log, VersionRange, commits_between
 from lakehouse.delta.text import fold
 from lakehouse.read.content import LOG_NAMES, VERSION, SourceRead
+from lakehouse.read.feed_reader import fit
 from lakehouse.read.feed_trust import Source
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.table_version import TableRef, TableVersion
@@ -44,6 +45,18 @@ class Archived:
         """The changes, under the names that `Changes.log()` gives the columns."""
         version = F.col(COMMIT_VERSION)
         return self.at.rows().where((version > self.range.after) & (version <= self.range.upto))
+
+    def feed(self, source: TableVersion) -> DataFrame:
+        """The changes as the feed of the source would give them.
+
+        Args:
+            source: The source, pinned at the end of the range.
+
+        Raises:
+            OtherFieldsError: A column has other fields, or has them in another order.
+        """
+        feed = fit(self.rows(), {name: column for column, name in LOG_NAMES.items()}, source.rows())
+        return feed if source.where is None else feed.where(source.where)
 
 
 class Unanswered(Enum):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
@@ -53,6 +53,18 @@ CHANGE, VERSION, TIMESTAMP = "_change_type", "_commit_version", "_commit_timesta
 INSERT, DELETE, BEFORE, AFTER = "insert", "delete", "update_preimage", "update_postimage"
 LOG_NAMES = {CHANGE: "change_type", VERSION: "commit_version", TIMESTAMP: "commit_timestamp"}
 """The names of the feed's columns in a table that keeps them."""
+
+
+def as_inserted(rows: DataFrame, version: int, committed: int) -> DataFrame:
+    """Rows as the feed gives those that a commit inserted.
+
+    Args:
+        rows: The rows.
+        version: The version of the commit.
+        committed: When it was made, in milliseconds since the epoch.
+    """
+    at = F.timestamp_millis(F.lit(committed))
+    return rows.withColumns({CHANGE: F.lit(INSERT), VERSION: F.lit(version).cast("bigint"), TIMESTAMP: at})
 
 
 def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Local | None:
@@ -240,16 +252,11 @@ class SourceRead:
         """The change data feed of the range: the source's columns and the feed's own three."""
         match self.content:
             case Everything(committed=committed):
-                return self._as_inserted(self.source, committed)
+                return as_inserted(self.source, self.range.upto, committed)
             case Nothing():
-                return self._as_inserted(self.source.limit(0), 0)
+                return as_inserted(self.source.limit(0), self.range.upto, 0)
             case Feed():
                 return self.content.frame
-
-    def _as_inserted(self, rows: DataFrame, committed: int) -> DataFrame:
-        at: Column = F.timestamp_millis(F.lit(committed))
-        version = F.lit(self.range.upto).cast("bigint")
-        return rows.withColumns({CHANGE: F.lit(INSERT), VERSION: version, TIMESTAMP: at})
 
     @cached_property
     def log(self) -> DataFrame:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakehouse.cursor.mark import is_mark
+from lakehouse.cursor.mark import mark_in
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Log
@@ -36,7 +36,7 @@ def replaced_within(commits: tuple[Commit, ...]) -> str | None:
 def _predicate(commit: Commit) -> str | None:
     """Only for our own commits: another program's predicate may depend on the session or its time zone (ADR 39)."""
     predicate = commit.parameters.get("predicate")
-    if not is_mark(commit.user_metadata) or commit.operation != "WRITE" or commit.parameters.get("mode") != "Overwrite":
+    if mark_in(commit) is None or commit.operation != "WRITE" or commit.parameters.get("mode") != "Overwrite":
         return None
     return None if predicate in (None, "", "[]", "true") or "TIMESTAMP" in predicate else predicate
 

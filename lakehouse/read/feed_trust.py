@@ -8,7 +8,7 @@ from typing import Self
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from lakehouse.cursor.mark import is_mark
+from lakehouse.cursor.mark import mark_in
 from lakehouse.delta.commit_info import REPLACING, RETYPING, Commit, count_of
 from lakehouse.delta.log import Head, Log
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, VERSION
@@ -283,7 +283,7 @@ class Telling:
 
 def telling(log: Log, commits: Iterable[Commit]) -> tuple[Telling, ...]:
     """The commits that tell their changes themselves. Our own are left out, because Delta writes their changes."""
-    others = {commit.version: commit for commit in commits if not commit.is_quiet and not is_mark(commit.user_metadata)}
+    others = {commit.version: commit for commit in commits if not commit.is_quiet and mark_in(commit) is None}
     if not others:
         return ()
     return tuple(Telling(others[version], growth) for version, growth in log.growths(others).items())

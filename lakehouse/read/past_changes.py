@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.cursor.mark import Position
@@ -11,8 +10,8 @@ from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import Head, Log, VersionRange, commit_at
 from lakehouse.errors import HistoryError
 from lakehouse.read.archive import Unanswered, archived_after, ask_archive
-from lakehouse.read.content import CHANGE, INSERT, LOG_NAMES, TIMESTAMP, VERSION, Feed, SourceRead, Times, times_of
-from lakehouse.read.feed_reader import Feeds, fit
+from lakehouse.read.content import TIMESTAMP, VERSION, Feed, SourceRead, Times, as_inserted, times_of
+from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.feed_trust import Contradicted, Source, why_retyped, why_unreliable
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import compute_once
@@ -70,7 +69,8 @@ def _tail(changes: SourceRead, log: Log, head: Head, commits: tuple[Commit, ...]
                 return None
             images = [content.frame] if isinstance(content, Feed) else []
             if not first.is_first:
-                images.append(_as_inserted(at, first))
+                rows = conform(replace(at, version=first.version).rows(), at.rows().schema)
+                images.append(as_inserted(rows, first.version, first.timestamp))
             if not images:
                 return None
             feed = Feed(compute_once(at.unite(images)), "the feed of its whole history")
@@ -92,13 +92,6 @@ def _is_unreliable(
     if why_unreliable(log, since, at, maps=head.maps_columns or freed) is not None:
         return True
     return bool(since) and why_retyped(log, since, at, head) is not None
-
-
-def _as_inserted(at: TableVersion, first: Commit) -> DataFrame:
-    """All rows of a version, as images of rows that its commit inserted."""
-    rows = conform(replace(at, version=first.version).rows(), at.rows().schema)
-    committed = F.timestamp_millis(F.lit(first.timestamp))
-    return rows.withColumns({CHANGE: F.lit(INSERT), VERSION: F.lit(first.version).cast("bigint"), TIMESTAMP: committed})
 
 
 def restate(asset: str, source: Source, position: Position | None, archive: TableRef | None, moment: str) -> SourceRead:
@@ -124,9 +117,7 @@ def restate(asset: str, source: Source, position: Position | None, archive: Tabl
         reason = f"the archive does not hold every change up to version {position.version}, which the table has read"
         raise HistoryError.restate_refused(asset, moment, reason)
     pinned = replace(source.at, version=archived.upto)
-    frame = fit(archived.rows(), {name: column for column, name in LOG_NAMES.items()}, pinned.rows())
-    feed = compute_once(frame if pinned.where is None else frame.where(pinned.where))
-    content = Feed(feed, "the archive", archived=True)
+    content = Feed(compute_once(archived.feed(pinned)), "the archive", archived=True)
     versions = content.frame.select(VERSION, F.unix_millis(TIMESTAMP)).distinct().collect()
     timestamps = {row[0]: row[1] for row in versions}
     timestamps |= {commit.version: commit.timestamp for commit in source.log.commits(archived.upto, max(after, 0))}

@@ -59,6 +59,7 @@ class InputFacts:
         holds_rows: Whether the table of an `Append` may hold rows of the source that its position does not cover.
         archive: What the archive that the input names answers; None if the input names none.
         refusal: Why the table's own position was refused; None unless the version of a run tag was taken instead.
+        gap: Why its feed cannot be read, if an earlier try of the run found that out.
     """
 
     run: Run
@@ -68,6 +69,7 @@ class InputFacts:
     holds_rows: bool = False
     archive: Archive | None = None
     refusal: str | None = None
+    gap: str | None = None
 
     @property
     def asset(self) -> Asset:
@@ -305,7 +307,11 @@ def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
     if not batch.changing:
         return ReadNothing(facts, batch)
     dear = _why_dear(facts, batch)
-    return ReadFeed(facts, batch) if dear is None else Reconcile(dear)
+    if dear is not None:
+        return Reconcile(dear)
+    if facts.gap is not None:  # the feed from where a user goes on may be there
+        return _without_feed(replace(facts, gap=None), position, facts.gap)
+    return ReadFeed(facts, batch)
 
 
 def _why_dear(facts: InputFacts, batch: Batch) -> str | None:

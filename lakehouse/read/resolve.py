@@ -11,9 +11,9 @@ from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commit_at
 from lakehouse.delta.text import fold
 from lakehouse.errors import ReadError
-from lakehouse.read.content import LOG_NAMES, Everything, Feed, Nothing, SourceRead
+from lakehouse.read.content import Everything, Feed, Nothing, SourceRead
 from lakehouse.read.decide import Reconcile, Refuse
-from lakehouse.read.feed_reader import Feeds, fit
+from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.feed_trust import Contradicted, Source, why_laid_out_meanwhile
 from lakehouse.read.read_plan import (
     Batch,
@@ -119,10 +119,9 @@ def _read_archive(plan: ReadArchive) -> tuple[SourceRead | ReadPlan, BaseExcepti
     archived, source = plan.archived, plan.facts.source
     at = replace(source.at, version=archived.upto)
     try:
-        frame = fit(archived.rows(), {name: feed for feed, name in LOG_NAMES.items()}, at.rows())
-        frame = frame if at.where is None else frame.where(at.where)
+        feed = archived.feed(at)
         with watching(at.spark):
-            rows = small(frame) or frame
+            rows = small(feed) or feed
     except Exception as error:
         if why_unreadable(error) is None:
             raise

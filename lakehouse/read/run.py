@@ -248,13 +248,13 @@ class Run:
     def application_id(self) -> str:
         return application_id(self.name, self.partitions, self.cursor.generation)
 
-    def commit_reason(self, *, by_snapshot_inputs: bool = False) -> CommitReason | None:
-        """Why a commit is due although no row differs; None if none is.
+    def commit_reason(self) -> CommitReason | None:
+        """Why a run commits although no source has changes; None if it has nothing to do.
 
         Snapshot inputs that moved count only if the run also reads changes, because a run that reads none compares its
         whole result every time.
         """
-        if by_snapshot_inputs and self.changes and self.snapshot_inputs_moved:
+        if self.asset.follows_snapshot_inputs and self.changes and self.snapshot_inputs_moved:
             return CommitReason.SNAPSHOT_INPUT
         if self.request.decisions:
             return CommitReason.DECIDED
@@ -278,19 +278,19 @@ class Run:
         )
         return CommitReason.PASSED if passes else None
 
-    def is_due(self, *, by_snapshot_inputs: bool = False) -> bool:
-        """Whether a commit is due although no row differs."""
-        return self.commit_reason(by_snapshot_inputs=by_snapshot_inputs) is not None
+    def is_due(self) -> bool:
+        """Whether a commit is due although no row of the result differs: also for a snapshot input that moved."""
+        return bool(self.changes and self.snapshot_inputs_moved) or self.commit_reason() is not None
 
     def _stands_by_policy(self, at: Position, was: Position) -> bool:
         """Whether a source that each run reads as a whole has not moved since the last run."""
         return at == was and computes_everything(self.asset.past, self.asset.policy)
 
-    def has_nothing_to_do(self, *, by_snapshot_inputs: bool) -> bool:
+    def has_nothing_to_do(self) -> bool:
         """Whether the table already holds the result: no source has changes, and no commit is due."""
         if computes_everything(self.asset.past, self.asset.policy):
             return False
-        return bool(self.changes) and not self.is_due(by_snapshot_inputs=by_snapshot_inputs)
+        return bool(self.changes) and self.commit_reason() is None
 
     @property
     def is_redefined(self) -> bool:

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lakehouse.cursor.mark import Mark, rows_of
-from lakehouse.cursor.newest_mark import mark_in
-from lakehouse.delta.commit_info import COMPACTING, Commit, Rows
+from lakehouse.cursor.mark import Mark, mark_in, rows_of
+from lakehouse.delta.commit_info import Commit, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def past_runs(commits: Iterable[Commit], most: int, since: int) -> TablePastRuns
         read[commit.version] = commit
         if commit.timestamp < since and len(runs) >= most:
             break
-        mark = _mark_of_run(commit)
+        mark = mark_in(commit)
         if mark is None:
             continue
         if len(runs) < most:
@@ -91,16 +90,11 @@ def _by_pair(lost: _Lost, commits: Mapping[int, Commit]) -> tuple[LostAttempts, 
     return tuple(LostAttempts(*pair, len(times), max(times)) for pair, times in sorted(pairs.items()))
 
 
-def _mark_of_run(commit: Commit) -> Mark | None:
-    """The mark of a commit that a run made; an OPTIMIZE that Delta adds after a commit only repeats its mark."""
-    return None if commit.operation in COMPACTING else mark_in(commit)
-
-
 def _writer(commit: Commit | None, loser: Mark) -> str:
     """Who made a commit, as the writer that lost to it would say."""
     if commit is None:
         return "a commit that is no longer looked at"
-    mark = _mark_of_run(commit)
+    mark = mark_in(commit)
     if mark is None:
         return commit.operation if commit.is_quiet else f"another program's {commit.operation}"
     return "another run of it" if mark.asset == loser.asset else mark.asset

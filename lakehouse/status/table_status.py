@@ -8,9 +8,8 @@ from itertools import islice
 
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.cursor import Cursor, Known
-from lakehouse.cursor.find import find_cursor
-from lakehouse.cursor.mark import Mark, Position
-from lakehouse.cursor.newest_mark import LOOKED_BACK, mark_in, newest_mark
+from lakehouse.cursor.find import LOOKED_BACK, find_cursor, newest_mark
+from lakehouse.cursor.mark import Mark, Position, mark_in
 from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import in_short
@@ -164,7 +163,7 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
         return None
     newest = next(log.commits(head.version, head.version), None)
     written = 0 if newest is None else newest.timestamp
-    mark, rows = newest_mark(name, log, head), log.live_rows(head.version)
+    mark, rows = newest_mark(log, head, name), log.live_rows(head.version)
     registered = tuple(registered_limits(head.properties)) if TIME_TRAVEL in head.properties else ()
     if mark is None:
         return TableStatus(name, head.version, written, rows=rows, registered=registered)

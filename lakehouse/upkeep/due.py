@@ -7,7 +7,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from lakehouse.cursor.again import standing_since
+from lakehouse.cursor.again import position_to_renew
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.unread import DAY, commits_last
 from lakehouse.delta.commit_info import UPKEEP, count_of
@@ -202,7 +202,7 @@ def _mark(log: Log, head: Head, readers: Readers) -> tuple[Known | None, tuple[T
     """The position that log cleanup could reach before the next run puts it down again, and the work for that."""
     if head.properties.get("delta.enableExpiredLogCleanup", "true").lower() == "false":
         return None, ()
-    standing = standing_since(log, head, readers.table)
+    standing = position_to_renew(log, head, readers.table)
     if standing is None:
         return None, ()
     position, at = standing

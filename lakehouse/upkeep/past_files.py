@@ -77,13 +77,10 @@ def past_of(entries: Iterable[Entry]) -> TablePast:
     for version, lines in entries:
         actions: list[dict[str, Any]] = [json.loads(line) for line in lines if '"path"' in line or "commitInfo" in line]
         at = times[version] = max(at, _committed(actions))  # a clock that was behind makes no file older
-        # A commit that gives a file another vector removes the file and adds it.
-        for kind in ("cdc", "remove", "add"):
-            for action in (action[kind] for action in actions if kind in action):
-                for path, size, use in _files_of(action):
-                    file = named.setdefault(path, _Named())
-                    file.bytes, file.version, file.removed = max(file.bytes, size), version, at
-                    (file.uses.add if kind == "add" else file.uses.discard)(use)
+        for path, size, use, is_added in _uses_in(actions):
+            file = named.setdefault(path, _Named())
+            file.bytes, file.version, file.removed = max(file.bytes, size), version, at
+            (file.uses.add if is_added else file.uses.discard)(use)
     past = (PastFile(path, file.bytes, file.version, file.removed) for path, file in named.items() if not file.uses)
     return TablePast(tuple(sorted(past, key=lambda file: (file.version, file.path))), times)
 
@@ -94,6 +91,14 @@ def _committed(actions: Sequence[Mapping[str, Any]]) -> int:
     removals = (action["remove"] for action in actions if "remove" in action)
     removed = max((removal.get("deletionTimestamp") or 0 for removal in removals), default=0)
     return int(info.get("inCommitTimestamp") or info.get("timestamp") or removed)
+
+
+def _uses_in(actions: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int, str, bool]]:
+    """What a commit says of files, in order: path, bytes, by what it is in use, and whether it is from now on."""
+    # A commit that gives a file another vector removes the file and adds it.
+    for kind in ("cdc", "remove", "add"):
+        for action in (action[kind] for action in actions if kind in action):
+            yield from ((path, size, use, kind == "add") for path, size, use in _files_of(action))
 
 
 def _files_of(action: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:

@@ -7,9 +7,8 @@ from datetime import timedelta
 from enum import Enum
 from typing import assert_never
 
-from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.find import find_cursor, newest_mark
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.newest_mark import newest_mark
 from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import in_short
@@ -224,7 +223,7 @@ def _readers_by_name(head: Head, declared: Mapping[str, timedelta], tables: Iter
 def _reader(name: str, log: Log, source: str, source_log: Log, source_head: Head) -> Reader | None:
     """A table as a reader of a source; None if its newest mark does not name the source."""
     head = log.head()
-    mark = None if head is None else newest_mark(name, log, head)
+    mark = None if head is None else newest_mark(log, head, name)
     if head is None or mark is None:
         return None
     limit, position = limit_of(source_head, name), mark.reads.get(source)

@@ -20,28 +20,6 @@ REWRITTEN_FUNCTIONS = frozenset(
 )
 """Functions that sqlglot writes otherwise, with another result for some values, or with one that nobody has proved."""
 
-SYNONYMS = {
-    "approx_percentile(a, b)": "PERCENTILE_APPROX(a, b)",
-    "boolean(a)": "CAST(a AS BOOLEAN)",
-    "ceiling(a)": "CEIL(a)",
-    "date(a)": "CAST(a AS DATE)",
-    "double(a)": "CAST(a AS DOUBLE)",
-    "float(a)": "CAST(a AS FLOAT)",
-    "ifnull(a, b)": "COALESCE(a, b)",
-    "int(a)": "CAST(a AS INT)",
-    "lcase(a)": "LOWER(a)",
-    "mod(a + 1, b)": "(a + 1) % b",
-    "nvl(a, b)": "COALESCE(a, b)",
-    "pow(a, b)": "POWER(a, b)",
-    "signum(a)": "SIGN(a)",
-    "string(a)": "CAST(a AS STRING)",
-    "substr(a, b)": "SUBSTRING(a, b)",
-    "substr(a, b, c)": "SUBSTRING(a, b, c)",
-    "timestamp(a)": "CAST(a AS TIMESTAMP)",
-    "ucase(a)": "UPPER(a)",
-}
-"""Calls that are written under another name of the same function."""
-
 PRINTABLE_FUNCTIONS = CALLABLE - REWRITTEN_FUNCTIONS
 """Functions that are written as they are read, or under another name of the same function."""
 

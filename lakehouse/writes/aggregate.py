@@ -25,7 +25,7 @@ from lakehouse.writes.incremental_sums import Recompute, add
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.stated import plan_rows
 from lakehouse.writes.sums import Sums
-from lakehouse.writes.write import Declaration, Write, stored_columns
+from lakehouse.writes.write import Basis, Declaration, Write, stored_columns
 
 
 @final
@@ -106,15 +106,15 @@ class Aggregate(Write):
         return Operation.CHANGE
 
     @classmethod
-    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
-        if whole or archived:
+    def strategy(cls, run: Run, basis: Basis) -> str:
+        if basis is not Basis.CHANGES:
             return "all sums are computed, and those that differ are written"
         return "what changed is added to the sums of its groups"
 
     def answers_for(self, changes: SourceRead) -> bool:
         return changes.name == self.changes.name
 
-    def describe(self, run: Run) -> None:
+    def complete_without_rows(self, run: Run) -> None:
         """Nothing: only the log says whether the table still holds the sums."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:

@@ -16,7 +16,7 @@ from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.fitting import conform
 from lakehouse.writes.stated import Stated
-from lakehouse.writes.write import Declaration, refuse_other, without_new_columns
+from lakehouse.writes.write import Basis, Declaration, refuse_other, without_new_columns
 
 
 @final
@@ -56,7 +56,7 @@ class Append(Stated):
         return Operation.READING_APPEND if asset.is_partitioned and not asset.changes else Operation.BLIND_APPEND
 
     @classmethod
-    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+    def strategy(cls, run: Run, basis: Basis) -> str:
         if run.asset.incremental:
             return "rows are added"
         return f"rows that {'the table' if run.slice is None else 'the partition'} lacks are added"
@@ -64,7 +64,7 @@ class Append(Stated):
     def answers_for(self, changes: SourceRead) -> bool:
         return changes.gave_changes
 
-    def describe(self, run: Run) -> None:
+    def complete_without_rows(self, run: Run) -> None:
         """Nothing: only the rows say what is added."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:

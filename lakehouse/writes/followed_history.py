@@ -55,11 +55,11 @@ def open_run(spark: SparkSession, run: Run, shape: Shape, changes: SourceRead) -
     """The run under the key of the history's rows, and the changes with their times.
 
     Raises:
-        DefinitionError (MISSING_KEY), HistoryError (TRACK_CHANGED), WriteError: As `describe` says.
+        DefinitionError (MISSING_KEY), HistoryError (TRACK_CHANGED), WriteError: As `lay_out_run` says.
         WriteError (SCHEMA): The source has not the columns that the history is about, or has some of its own.
         WriteError (SCHEMA): The source has dropped columns, as `with_dropped` says.
     """
-    run = describe(run, shape, changes)
+    run = lay_out_run(run, shape, changes)
     if run.head is not None:
         stored = TableVersion.of(spark, run.ref, run.head).rows().columns
         run = with_dropped(run, changes, stored, shape)
@@ -68,7 +68,7 @@ def open_run(spark: SparkSession, run: Run, shape: Shape, changes: SourceRead) -
     return replace(run, changes=(changes,)), changes
 
 
-def describe(run: Run, shape: Shape, changes: SourceRead) -> Run:
+def lay_out_run(run: Run, shape: Shape, changes: SourceRead) -> Run:
     """The run under the key of the history's rows; known without Spark.
 
     Raises:

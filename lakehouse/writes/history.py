@@ -30,10 +30,17 @@ from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.fitting import check_new, check_padding, conform, fit, with_lacking
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.writes.extract import fill, former_rows, matching, refuse_null_keys
-from lakehouse.writes.followed_history import describe, open_run, plan_followed_history
-from lakehouse.writes.history_rows import NEVER, Shape, check_columns, lay_out, refuse_other_shape
+from lakehouse.writes.followed_history import lay_out_run, open_run, plan_followed_history
+from lakehouse.writes.history_rows import (
+    NEVER,
+    Shape,
+    check_columns,
+    lay_out,
+    refuse_other_shape,
+    why_not_partitioned,
+)
 from lakehouse.writes.snapshot import Snapshot, is_ignored, refuse_deletions, scope_of, take_extract
-from lakehouse.writes.write import Declaration, Write, refuse_other, rest_of
+from lakehouse.writes.write import Basis, Declaration, Write, refuse_other, rest_of
 
 
 @final
@@ -89,25 +96,24 @@ class History(Write):
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
-        """Refuses partitions.
+        """Refuses partitions, and changes of which none is read as a whole.
 
         Raises:
-            DefinitionError: The asset, or its table, has partitions.
+            DefinitionError: The asset, or its table, has partitions; or every input leaves changes out.
         """
         if asset.is_partitioned or asset.table.partition_columns:
-            raise DefinitionError(
-                f"Asset '{asset.name}' keeps a history, which cannot be partitioned: its rows are clustered by their "
-                f"end, so that current rows are found without reading the past. Leave partitions_def and partition_by "
-                f"out."
-            )
+            raise DefinitionError(why_not_partitioned(asset.name))
+        partial = [name for name, read in asset.changes.items() if not read.is_whole]
+        if partial and len(partial) == len(asset.changes):
+            raise DefinitionError(_why_incomplete(asset.name, partial[0]))
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:
         return Operation.CHANGE
 
     @classmethod
-    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
-        if not whole:
+    def strategy(cls, run: Run, basis: Basis) -> str:
+        if basis is not Basis.EVERYTHING:
             return "the current rows of the changed keys end, and others begin"
         rows = "all rows of the source" if run.asset.incremental else "the extract"
         return f"the current rows are compared with {rows}; those that differ end, and others begin"
@@ -121,10 +127,10 @@ class History(Write):
             case _:
                 assert_never(self.changes)
 
-    def describe(self, run: Run) -> Run | None:
+    def complete_without_rows(self, run: Run) -> Run | None:
         match self.changes:
             case Changes() as changes if changes.is_empty and not run.leaves_out(changes.name):
-                return describe(run, self._shape(run.table.key_columns), read_of(changes))
+                return lay_out_run(run, self._shape(run.table.key_columns), read_of(changes))
             case Changes() | Snapshot():
                 return None
             case _:
@@ -275,16 +281,11 @@ def plan_extracted_history(
         back = former_rows(run, missing, shape.entity, of_scope, f"{end} IS NULL", head)
     if back is not None:
         missing, before = (matching(rows, back, shape.entity, "left_anti") for rows in (missing, before))
-    _judge(run, snapshot, within, missing)
+    refuse_deletions(run, snapshot, missing.count, within)
     rows = _rows(shape, delivered, before, at)
     if back is not None:
         rows = rows.unionByName(conform(back.where(reaches), rows.schema))
     return statement_by_key(run, fit(run.ref, rows, stored.schema, may_add=True), None, reaching, head, rest)
-
-
-def _judge(run: Run, snapshot: Snapshot, within: DataFrame, missing: DataFrame) -> None:
-    if snapshot.max_deleted is not None and "max_deleted" not in run.request.allowed:
-        refuse_deletions(run, snapshot, missing.count(), within)
 
 
 def _rows(shape: Shape, delivered: DataFrame, before: DataFrame, at: DataFrame) -> DataFrame:

@@ -178,11 +178,7 @@ def refuse_other_shape(run: Run, shape: Shape) -> None:
     if not run.table.key_columns:
         raise DefinitionError.missing_key(run.name, "History")
     if run.slice is not None or run.table.partition_columns:
-        raise WriteError(
-            f"The history '{run.name}' cannot be partitioned: its rows lie by their end, so that the current ones are "
-            f"found without reading the past.",
-            "Nothing was written. Leave partitions_def and partition_by out.",
-        )
+        raise WriteError(why_not_partitioned(run.name), "Nothing was written.")
     mark = run.cursor.mark if isinstance(run.cursor, Known) else None
     if mark is not None and mark.definition is not None:
         if mark.extract is not None and TRACK not in mark.definition:
@@ -193,6 +189,14 @@ def refuse_other_shape(run: Run, shape: Shape) -> None:
         was, now = mark.definition.get(TRACK, ""), short(shape.tracked_text)
         if was != now:
             raise HistoryError.track_changed(run.name, was, now)
+
+
+def why_not_partitioned(asset: str) -> str:
+    """What is wrong with the partitions of a history."""
+    return (
+        f"Asset '{asset}' keeps a history, which cannot be partitioned: its rows are clustered by their end, so that "
+        f"current rows are found without reading the past. Leave partitions_def and partition_by out."
+    )
 
 
 def check_columns(asset: str, shape: Shape, source: str, columns: list[str], stored: Iterable[str] = ()) -> None:

@@ -56,7 +56,7 @@ def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Sk
     reason = why_recomputed(run.ref.log(lambda: spark), head, run, sums)
     if reason is not None:
         return Recompute(reason)
-    if not run.is_due():
+    if run.has_nothing_to_do():
         return Skip()
     rest = MarkOnly()
     if sums.changes.is_empty:

@@ -24,7 +24,7 @@ from lakehouse.spark.fitting import check_padding
 from lakehouse.spark.types import paths
 from lakehouse.views.on_spark.plan_lint import doubts
 from lakehouse.writes.stated import Stated, one_row_a_key, plan_rows, refuse_empty_keys, refuse_empty_texts
-from lakehouse.writes.write import Declaration, Write, refuse_other, without_new_columns
+from lakehouse.writes.write import Basis, Declaration, Write, refuse_other, without_new_columns
 
 
 @final
@@ -71,15 +71,19 @@ class Merge(Stated):
         return Operation.CHANGE
 
     @classmethod
-    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+    def strategy(cls, run: Run, basis: Basis) -> str:
         where = "the table" if run.slice is None else "the partition"
-        compared = f"every row of {where} is" if whole else f"the rows of {where} with the touched keys are"
+        compared = (
+            f"every row of {where} is"
+            if basis is Basis.EVERYTHING
+            else f"the rows of {where} with the touched keys are"
+        )
         return f"{compared} compared with the result, and those that differ are written"
 
     def answers_for(self, changes: SourceRead) -> bool:
         return changes.name in self.touched.inputs
 
-    def describe(self, run: Run) -> None:
+    def complete_without_rows(self, run: Run) -> None:
         """Nothing: only the rows say which of them differ."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:

@@ -16,7 +16,7 @@ from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import bag_difference, is_empty
 from lakehouse.writes.stated import Stated, one_row_a_key
-from lakehouse.writes.write import Declaration, refuse_other, without_new_columns
+from lakehouse.writes.write import Basis, Declaration, refuse_other, without_new_columns
 
 
 @final
@@ -55,7 +55,7 @@ class Overwrite(Stated):
         return Operation.CHANGE if asset.table.key_columns else Operation.OVERWRITE
 
     @classmethod
-    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+    def strategy(cls, run: Run, basis: Basis) -> str:
         where = "the table" if run.slice is None else "the partition"
         if run.table.key_columns:
             return f"every row of {where} is compared with the result, and those that differ are written"
@@ -64,7 +64,7 @@ class Overwrite(Stated):
     def answers_for(self, changes: SourceRead) -> bool:
         return True
 
-    def describe(self, run: Run) -> None:
+    def complete_without_rows(self, run: Run) -> None:
         """Nothing: only the rows say whether the content is the same."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:

@@ -37,7 +37,7 @@ from lakehouse.writes.extract import (
     version_after,
 )
 from lakehouse.writes.stated import Stated, one_row_a_key, plan_rows
-from lakehouse.writes.write import Declaration, refuse_other, rest_of, without_new_columns
+from lakehouse.writes.write import Basis, Declaration, refuse_other, rest_of, without_new_columns
 
 
 @final
@@ -104,24 +104,20 @@ class Snapshot(Stated):
             DefinitionError: The asset has partitions, or reads changes.
         """
         if asset.is_partitioned or asset.changes:
-            raise DefinitionError(
-                f"Asset '{asset.name}' returns a Snapshot, an extract of all that there is, but has partitions or "
-                f"reads Changes. Leave partitions_def out, give Snapshot(scope=...), and annotate its inputs with "
-                f"DataFrame."
-            )
+            raise DefinitionError(_why_not_all(asset.name))
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:
         return Operation.CHANGE
 
     @classmethod
-    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+    def strategy(cls, run: Run, basis: Basis) -> str:
         return "the rows in the scope of the extract are compared with it, and those that differ are written"
 
     def answers_for(self, changes: SourceRead) -> bool:
         return False
 
-    def describe(self, run: Run) -> None:
+    def complete_without_rows(self, run: Run) -> None:
         """Nothing: only the rows say which of them differ."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
@@ -161,7 +157,7 @@ class Snapshot(Stated):
         within = of_scope(stored)
 
         def judge(differing: Rows) -> None:
-            refuse_deletions(run, self, differing.deleted or 0, within)
+            refuse_deletions(run, self, lambda: differing.deleted or 0, within)
 
         if self.scope_columns:
             key = run.table.key_columns
@@ -187,11 +183,7 @@ def take_extract(run: Run, write: Snapshot) -> Run:
     if not run.table.key_columns:
         raise DefinitionError.missing_key(run.name, "Snapshot")
     if run.slice is not None or run.changes:
-        raise WriteError(
-            f"'{run.name}' returns a Snapshot, but it has partitions or reads Changes.",
-            "Nothing was written. An extract is all that there is: leave partitions_def out, give Snapshot(scope=...), "
-            "and annotate inputs with DataFrame.",
-        )
+        raise WriteError(_why_not_all(run.name), "Nothing was written.")
     version = ExtractVersion.of(write.version)
     run = replace(run, extract=version_after(run, version, refuses_older=write.on_older == "fail"))
     again = corrected_mark(run)
@@ -201,6 +193,14 @@ def take_extract(run: Run, write: Snapshot) -> Run:
     run = replace(run, scope=_scope_digest(write))
     # The commit tells a correction that this scope, too, was delivered since the extract that is corrected.
     return replace(run, must_record=run.must_record or (again is not None and not has_scope(again, run)))
+
+
+def _why_not_all(asset: str) -> str:
+    """What is wrong with an extract beside partitions or changes."""
+    return (
+        f"Asset '{asset}' returns a Snapshot, an extract of all that there is, but has partitions or reads Changes. "
+        f"Leave partitions_def out, give Snapshot(scope=...), and annotate its inputs with DataFrame."
+    )
 
 
 def is_ignored(run: Run, write: Snapshot) -> bool:
@@ -277,14 +277,15 @@ def _moved_rows(run: Run, rows: DataFrame, stored: DataFrame, within: DataFrame)
     return matching(matching(stored, rows, key), within, key, "left_anti")
 
 
-def refuse_deletions(run: Run, write: Snapshot, deleted: int, stored: DataFrame) -> None:
-    """Holds back more deletions than the extract may make.
+def refuse_deletions(run: Run, write: Snapshot, deleted: Callable[[], int], stored: DataFrame) -> None:
+    """Holds back more deletions than the extract may make; counts them only if there is a limit.
 
     Raises:
         ExtractError (DELETIONS_HELD_BACK): They are more than the share `max_deleted` of `stored`.
     """
-    if not deleted or write.max_deleted is None or "max_deleted" in run.request.allowed:
+    if write.max_deleted is None or "max_deleted" in run.request.allowed:
         return
-    rows = stored.count()
-    if deleted > Fraction(str(write.max_deleted)) * rows:
-        raise ExtractError.deletions_held_back(run.name, str(run.extract), deleted, rows, write.max_deleted)
+    count = deleted()
+    rows = stored.count() if count else 0
+    if count > Fraction(str(write.max_deleted)) * rows:
+        raise ExtractError.deletions_held_back(run.name, str(run.extract), count, rows, write.max_deleted)

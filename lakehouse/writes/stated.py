@@ -14,9 +14,9 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.difference.broken_promises import broken
 from lakehouse.difference.difference import OPERATION, difference, with_promises
 from lakehouse.difference.expectations import Judged, judge_rows
-from lakehouse.difference.outside import judge_outside
 from lakehouse.difference.quarantine_plan import with_quarantine
 from lakehouse.difference.statements import Create, MarkOnly, Planned, Skip, Statement
+from lakehouse.difference.withheld import judge_outside
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
@@ -110,7 +110,7 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
         create = Create(whole if within is None else whole.where(within))
         judge_outside(run, result, None, create, whole=True)
         return with_quarantine(spark, run, create, judged, None, head)
-    if not recompute and run.has_nothing_to_do(by_snapshot_inputs=write.follows_snapshot_inputs):
+    if not recompute and run.has_nothing_to_do():
         return Skip()
     stored = TableVersion.of(spark, run.ref, head).rows()
     rows = fit(

@@ -30,7 +30,7 @@ from lakehouse.writes.incremental_sums import why_recomputed
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.sums import Sums, sums_of
-from lakehouse.writes.write import Declaration, Write, rest_of
+from lakehouse.writes.write import Basis, Declaration, Write, rest_of
 
 if TYPE_CHECKING:
     from lakehouse.views.adding import Added
@@ -152,9 +152,9 @@ class View(Write):
         return Operation.CHANGE if asset.table.key_columns else Operation.OVERWRITE
 
     @classmethod
-    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+    def strategy(cls, run: Run, basis: Basis) -> str:
         where = "the table" if run.slice is None else "the partition"
-        if whole:
+        if basis is Basis.EVERYTHING:
             return f"every row of {where} is compared with the query's result, and those that differ are written"
         return f"the query is computed for the keys that the changes touch, and rows of {where} that differ are written"
 
@@ -162,7 +162,7 @@ class View(Write):
         """Always: `complete` refuses an input that the text does not name."""
         return True
 
-    def describe(self, run: Run) -> Run | None:
+    def complete_without_rows(self, run: Run) -> Run | None:
         return _with_former_columns(run) if _has_no_changes(run) else None
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Write]:
@@ -235,37 +235,32 @@ class View(Write):
         from lakehouse.views.on_spark.run_facts import report_of
 
         key, refresh, answer = run.table.key_columns, run.asset.policy.chosen_refresh, PolicyAnswer.COMPUTED
+        plans, write = None, None
         match computed:
             case Unmoved():
-                how = "nothing, because no change reaches a row of it"
-                followed = how_followed(bound.analysis, key, _why_no_sums_yet(run, bound))
-                report = report_of(run, bound, how, followed)
-                return replace(_with_former_columns(run), sums=None, view=report), self
+                how, sums = "nothing, because no change reaches a row of it", _why_no_sums_yet(run, bound)
+                run = _with_former_columns(run)
             case Sums(groups=groups):
                 how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
-                tell(Message(f"{run.name} computes {how}.", INFO))
-                report = report_of(run, bound, how, how_followed(bound.analysis, key, None))
-                return replace(run, sums=computed.digest, view=report), self
-            case OfKeys(rows=rows, touched=touched, need=need, read_whole=read_whole):
-                write: Write = Merge(rows, touched)
-                how = f"the rows of touched keys ({', '.join(touched.columns)})"
+                sums = computed
+            case OfKeys(rows=rows, touched=touched, plans=plans, need=need, read_whole=read_whole):
+                how, sums = f"the rows of touched keys ({', '.join(touched.columns)})", _why_no_sums_yet(run, bound)
+                write = Merge(rows, touched)
                 if need is not None:
                     how, answer = f"{how}; {read_whole}", answer_by_policy(need, refresh)
             case Whole(need=need, why=why):
+                how, sums, answer = f"all rows, because {why}", _sums_of(run, bound), answer_by_policy(need, refresh)
                 write = Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
-                how, answer = f"all rows, because {why}", answer_by_policy(need, refresh)
-        tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
-        if isinstance(computed, OfKeys):
-            followed = how_followed(bound.analysis, key, _why_no_sums_yet(run, bound), computed.plans)
-            return write.complete(spark, replace(run, view=report_of(run, bound, how, followed)))
-        sums = _sums_of(run, bound)
+        if not isinstance(computed, Unmoved):
+            tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
         digest, why_no_sums = (sums.digest, None) if isinstance(sums, Sums) else (None, sums)
-        followed = how_followed(bound.analysis, key, why_no_sums)
-        return write.complete(spark, replace(run, sums=digest, view=report_of(run, bound, how, followed)))
+        followed = how_followed(bound.analysis, key, why_no_sums, plans)
+        run = replace(run, sums=digest, view=report_of(run, bound, how, followed))
+        return (run, self) if write is None else write.complete(spark, run)
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         """Adds to the sums if the table is kept by sums; else nothing but a mark, because rows are another write's."""
-        if run.has_nothing_to_do(by_snapshot_inputs=self.follows_snapshot_inputs):
+        if run.has_nothing_to_do():
             return Skip()
         if head is None or not _adds(run):
             return rest_of(run)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from types import UnionType
 from typing import ClassVar, Protocol
 
@@ -12,8 +13,8 @@ from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Head
 from lakehouse.delta.table import Read, Table
 from lakehouse.delta.text import fold
-from lakehouse.difference.fuse import refuse_many_changes
 from lakehouse.difference.statements import MarkOnly, Planned, Skip, of_table
+from lakehouse.difference.withheld import refuse_many_changes
 from lakehouse.errors import DefinitionError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
@@ -39,6 +40,14 @@ class Declaration:
     table: Table
     is_partitioned: bool
     changes: Mapping[str, Read]
+
+
+class Basis(Enum):
+    """What a run reads of its sources: their changes, changes out of an archive among them, or all of one."""
+
+    CHANGES = auto()
+    ARCHIVE = auto()
+    EVERYTHING = auto()
 
 
 class Write(Protocol):
@@ -76,7 +85,7 @@ class Write(Protocol):
         ...
 
     @classmethod
-    def strategy(cls, run: Run, *, whole: bool, archived: bool) -> str:
+    def strategy(cls, run: Run, basis: Basis) -> str:
         """What the write would do to a table that exists, as a clause."""
         ...
 
@@ -84,8 +93,8 @@ class Write(Protocol):
         """Whether the result holds what the changes of an input touched."""
         ...
 
-    def describe(self, run: Run) -> Run | None:
-        """The run as its mark would describe it, if no row is needed to know that the write changes nothing."""
+    def complete_without_rows(self, run: Run) -> Run | None:
+        """The run with what the write adds to its mark, if no row is needed to know that the write changes nothing."""
         ...
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> "tuple[Run, Write]":
@@ -215,7 +224,7 @@ def refuse_lost_changes(run: Run, write: Write) -> None:
 
 def rest_of(run: Run, *, recompute: bool = False) -> MarkOnly | Skip:
     """What remains to be done if no row differs: a mark, if a commit is due or says that the sums are these."""
-    return MarkOnly() if recompute or run.is_due(by_snapshot_inputs=True) else Skip()
+    return MarkOnly() if recompute or run.is_due() else Skip()
 
 
 def count_outside(run: Run, rows: DataFrame) -> int | None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.generation import FIRST_GENERATION, Beginning, Generation
-from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, application_id, rows_of
+from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, application_id, mark_in, rows_of
 from lakehouse.delta.commit_info import NO_ROWS, Commit, Rows
 
 texts = st.text("ab/:'\"\\{}né日\n", max_size=8)
@@ -167,6 +167,22 @@ def test_a_mark_of_a_newer_format_is_neither_none_nor_damaged(mark: Mark, number
 def test_a_mark_without_a_definition_is_of_the_first_format():
     assert "format" not in json.loads(MARK.to_json())[FIELD]
     assert json.loads(replace(MARK, definition={}).to_json())[FIELD]["format"] == FORMAT
+
+
+@pytest.mark.parametrize(
+    ("operation", "text", "expected"),
+    [
+        ("MERGE", MARK.to_json(), MARK),
+        ("MERGE", None, None),
+        ("MERGE", MARK.to_json()[:40], None),
+        ("MERGE", '{"lakehouse": {"format": 99, "asset": "x"}}', None),
+        ("OPTIMIZE", MARK.to_json(), None),
+        ("REORG", MARK.to_json(), None),
+        ("RESTORE", MARK.to_json(), None),
+    ],
+)
+def test_the_mark_of_a_commit_is_its_own_and_whole(operation: str, text: str | None, expected: Mark | None):
+    assert mark_in(Commit(3, 0, operation, {}, {}, text)) == expected
 
 
 def test_what_a_commit_did_to_rows_is_what_its_mark_says_where_delta_counts_no_updates():

@@ -1,7 +1,7 @@
 """What is read of an input, over random logs: beside a plain model, and as it is forecast and carried out."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import assume, given, settings
@@ -240,6 +240,28 @@ def test_a_plan_without_its_feed_asks_the_archive_only_if_the_feed_was_right(
     if isinstance(unreadable, ReadArchive):
         assert isinstance(unreadable.without_archive(), instead(facts, asked, of_archive=False))
     assert "it is gone" in _reason(unreadable) and "it is wrong" in _reason(disbelieved)
+
+
+@MANY
+@given(inputs())
+def test_a_feed_that_an_earlier_try_could_not_read_is_not_read_again(case: tuple[Past, InputFacts, Asked]) -> None:
+    _, facts, _ = case
+    plan, again = read_plan(facts), read_plan(replace(facts, gap="a file of it is gone"))
+    expected = plan.without_feed("a file of it is gone") if isinstance(plan, ReadFeed) else plan
+    assert type(again) is type(expected)
+    assert isinstance(again, ReadNothing) or _reason(again) == _reason(expected)
+
+
+def test_who_goes_on_behind_a_feed_that_could_not_be_read_reads_the_feed_from_there() -> None:
+    past = Past()
+    for _ in range(4):
+        past.act("append")
+    position = Position(TABLE_ID, 0)
+    asset = Asset("asset", Table(key="id"), REF, past=PastRows.APPENDED, read_options={"src": Read()})
+    run = run_of(asset, cursor_at(position), go_on_from=2)
+    plan = read_plan(InputFacts(run, Read(), source_of(past.history), position, gap="a file of it is gone"))
+    assert isinstance(plan, ReadFeed)
+    assert plan.batch.range == VersionRange(2, 3) and plan.facts.refusal == "a file of it is gone"
 
 
 def _reason(plan: ReadPlan) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from benchmarks.harness.earlier import set_back
-from lakehouse.cursor.newest_mark import mark_in
+from lakehouse.cursor.mark import mark_in
 from lakehouse.upkeep.due import UpkeepWork
 from tests.reliability.checker import check
 from tests.reliability.park import parked

@@ -162,6 +162,7 @@ class Lake:
             code_version=options.pop("code_version", None),
             policy=table.policy,
             counts_touched_keys=kind.counts_touched_keys,
+            follows_snapshot_inputs=kind.follows_snapshot_inputs,
         )
         asked = {part.name: options.pop(part.name) for part in fields(UserRequest) if part.name in options}
         return begin(
@@ -221,7 +222,7 @@ class Lake:
         step = self.begin(asset, table, reads=reads, **options)
         inputs = self.read(step, asset, reads)
         kind = get_annotations(asset, eval_str=True)["return"]
-        foreseen = step.nothing_to_do(by_snapshot_inputs=kind in (Overwrite, DataFrame))
+        foreseen = step.nothing_to_do()
         result = asset(**inputs)
         write: Write = Overwrite(result) if isinstance(result, DataFrame) else result
         rests = step.nothing_to_write(write) is not None

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from benchmarks.harness.earlier import set_back
-from lakehouse.cursor.again import again, standing_since
+from lakehouse.cursor.again import again, position_to_renew
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
@@ -88,7 +88,7 @@ def test_the_mark_says_what_it_said_and_that_it_compared_nothing(root: Path) -> 
     log = log_of(root)
     head = log.head()
     assert head is not None
-    standing = standing_since(log, head, "copies")
+    standing = position_to_renew(log, head, "copies")
     assert standing is not None
     before, after = standing[0].mark, again(standing[0], "upkeep", "try", head.version)
     other = {field.name for field in fields(Mark) if getattr(before, field.name) != getattr(after, field.name)}

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse.views.on_spark.dialect import READ_AS, refuse_other_dialect
+from lakehouse.views.on_spark.bound_text import READ_AS, refuse_other_dialect
 from tests.support.raises import raises_code
 
 

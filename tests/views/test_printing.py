@@ -13,7 +13,7 @@ from lakehouse.views.functions import (
     ROW_FUNCTIONS,
     WINDOW_FUNCTIONS,
 )
-from lakehouse.views.printing import PRINTABLE_FUNCTIONS, REWRITTEN_FUNCTIONS, SYNONYMS, is_printable
+from lakehouse.views.printing import PRINTABLE_FUNCTIONS, REWRITTEN_FUNCTIONS, is_printable
 from lakehouse.views.query import read
 from lakehouse.views.sql.grouping import is_aggregate
 from lakehouse.views.sql.parsing import CALLED, parse
@@ -78,6 +78,27 @@ EXPRESSIONS = [
     *("SUM(a) OVER (PARTITION BY b ORDER BY c DESC NULLS FIRST)", "LAG(a, 1) OVER (PARTITION BY b ORDER BY c)"),
     "SUM(a) OVER (PARTITION BY b ORDER BY c ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
 ]
+SYNONYMS = {
+    "approx_percentile(a, b)": "PERCENTILE_APPROX(a, b)",
+    "boolean(a)": "CAST(a AS BOOLEAN)",
+    "ceiling(a)": "CEIL(a)",
+    "date(a)": "CAST(a AS DATE)",
+    "double(a)": "CAST(a AS DOUBLE)",
+    "float(a)": "CAST(a AS FLOAT)",
+    "ifnull(a, b)": "COALESCE(a, b)",
+    "int(a)": "CAST(a AS INT)",
+    "lcase(a)": "LOWER(a)",
+    "mod(a + 1, b)": "(a + 1) % b",
+    "nvl(a, b)": "COALESCE(a, b)",
+    "pow(a, b)": "POWER(a, b)",
+    "signum(a)": "SIGN(a)",
+    "string(a)": "CAST(a AS STRING)",
+    "substr(a, b)": "SUBSTRING(a, b)",
+    "substr(a, b, c)": "SUBSTRING(a, b, c)",
+    "timestamp(a)": "CAST(a AS TIMESTAMP)",
+    "ucase(a)": "UPPER(a)",
+}
+"""Calls that are written under another name of the same function."""
 OTHER_WORDS = {
     **SYNONYMS,
     "a != b": "a <> b",

@@ -216,7 +216,7 @@ def test_a_step_without_changes_starts_no_spark(lake: Lake) -> None:
     without = replace(lake, spark=object())  # which nobody can ask anything
     step = without.begin(totals, Table(key="k"))
     without.read(step, totals)
-    assert step.nothing_to_do(by_snapshot_inputs=False) is not None
+    assert step.nothing_to_do() is not None
     assert step.nothing_to_write(View(TOTALS)) is not None
 
 

@@ -105,10 +105,10 @@ def assemble(*parts: tuple[str, str] | str | Text) -> Text:
     return Text.assemble(*parts)
 
 
-def table_name(name: str, style: str = "") -> Text:
+def table_name(name: str) -> Text:
     """The name of a table: its folder is quiet."""
     folder, slash, own = name.rpartition("/")
-    return Text.assemble((folder + slash, QUIET), (own, f"{NAME} {style}".strip()))
+    return Text.assemble((folder + slash, QUIET), (own, NAME))
 
 
 def short(run: str | None) -> str:

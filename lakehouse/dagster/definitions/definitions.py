@@ -12,7 +12,7 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.commit.outcome import NothingToDo
-from lakehouse.dagster.code_location import AssetTable, function_of, input_kind, is_function, kind_of, writes_nothing
+from lakehouse.dagster.code_location import AssetTable, function_of, input_kind, is_function, writes_nothing
 from lakehouse.dagster.contexts import POSTPONED, Postponed, asset_context
 from lakehouse.dagster.definitions.additions import Additions
 from lakehouse.dagster.definitions.asset_page import with_page
@@ -120,14 +120,14 @@ def _end_early(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
         else dg.In.from_definition(input_)
         for input_ in op.input_defs
     }
-    function = _call_if_needed(compute.decorated_fn, name, by_snapshot_inputs=kind_of(asset).follows_snapshot_inputs)
+    function = _call_if_needed(compute.decorated_fn, name)
     return remake(asset, compute_fn=type(compute)(function), ins=ins, outs=_results(op))
 
 
-def _call_if_needed(function: Callable[..., Any], asset: str, *, by_snapshot_inputs: bool) -> Callable[..., Any]:
+def _call_if_needed(function: Callable[..., Any], asset: str) -> Callable[..., Any]:
     @wraps(function)
     def compute(*args: Any, **inputs: Any) -> Any:
-        outcome = _outcome(by_snapshot_inputs=by_snapshot_inputs)
+        outcome = _outcome()
         if outcome is not None:
             return outcome
         read = {name: value.read() if isinstance(value, Postponed) else value for name, value in inputs.items()}
@@ -137,13 +137,13 @@ def _call_if_needed(function: Callable[..., Any], asset: str, *, by_snapshot_inp
     return compute
 
 
-def _outcome(*, by_snapshot_inputs: bool) -> NothingToDo | None:
+def _outcome() -> NothingToDo | None:
     execution = asset_context()
     writer = None if execution is None else writer_of(execution)
     if execution is None or writer is None:  # somebody calls the asset, outside a run
         return None
     with as_dagster_failures(execution):
-        return writer.step_of(execution).nothing_to_do(by_snapshot_inputs=by_snapshot_inputs)
+        return writer.step_of(execution).nothing_to_do()
 
 
 def _postpone(given: dg.In) -> dg.In:

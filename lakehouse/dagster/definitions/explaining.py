@@ -38,7 +38,7 @@ from lakehouse.spark.listeners import listening
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.view import View
-from lakehouse.writes.write import Write
+from lakehouse.writes.write import Basis, Write
 
 _WHOLE = (Reading.FIRST, Reading.EVERYTHING)
 _NO_DIFFERENCE = "Rows that turn out not to differ are not written."
@@ -85,7 +85,7 @@ def explain(
                 listed.append(forecast_input(plan, source, step.now))
                 run = run.with_read(nothing_of(plan), source, step.now) if isinstance(plan, ReadNothing) else run
         inputs = tuple(listed)
-        outcome, why = _verdict(run, kind, inputs)
+        outcome, why = _verdict(run, inputs)
         if outcome is RunEffect.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
         write = WriteForecast(kind.__name__, _strategy(run, kind, inputs), run.table.key_columns)
@@ -101,7 +101,7 @@ def explain(
         raise
 
 
-def _verdict(run: Run, kind: type[Write], inputs: Sequence[InputForecast]) -> tuple[RunEffect, str]:
+def _verdict(run: Run, inputs: Sequence[InputForecast]) -> tuple[RunEffect, str]:
     """What would become of a run, and why, as a sentence."""
     changed = [each for each in inputs if each.reading in (Reading.CHANGES, Reading.ARCHIVE, *_WHOLE)]
     moved = [each.source for each in inputs if each.reading is Reading.SNAPSHOT_INPUT and each.why is not None]
@@ -114,7 +114,7 @@ def _verdict(run: Run, kind: type[Write], inputs: Sequence[InputForecast]) -> tu
         return RunEffect.WRITES, f"It reads no changes, so each run computes its whole result. {_NO_DIFFERENCE}"
     if changed:
         return RunEffect.WRITES, f"{count_of(len(changed), 'source')} of {len(inputs)} changed. {_NO_DIFFERENCE}"
-    reason = run.commit_reason(by_snapshot_inputs=kind.follows_snapshot_inputs)
+    reason = run.commit_reason()
     match reason:
         case CommitReason.SNAPSHOT_INPUT:
             return RunEffect.WRITES, f"{' and '.join(moved)} moved. {_NO_DIFFERENCE}"
@@ -139,8 +139,10 @@ def _strategy(run: Run, kind: type[Write], inputs: Sequence[InputForecast]) -> s
     """What the write would do to the table."""
     if run.head is None:
         return "the table is created with the rows in one commit"
-    whole = not run.asset.incremental or any(each.reading in _WHOLE for each in inputs)
-    return kind.strategy(run, whole=whole, archived=any(each.reading is Reading.ARCHIVE for each in inputs))
+    if not run.asset.incremental or any(each.reading in _WHOLE for each in inputs):
+        return kind.strategy(run, Basis.EVERYTHING)
+    has_archive = any(each.reading is Reading.ARCHIVE for each in inputs)
+    return kind.strategy(run, Basis.ARCHIVE if has_archive else Basis.CHANGES)
 
 
 def _version(head: Any) -> int | None:

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import dagster as dg
 
@@ -15,8 +15,7 @@ from lakehouse.dagster.code_location import AssetTable
 from lakehouse.dagster.follow.partitions import SourcePartitions, keys_of_rows
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_log import FileLog
-from lakehouse.delta.file_ranges import FileRanges
-from lakehouse.delta.log import FileSchema, Head, Log, Size
+from lakehouse.delta.log import Commits, Head, Log
 from lakehouse.errors import LakehouseError, in_short
 from lakehouse.read.asset import PastRows
 from lakehouse.read.decide import may_compare
@@ -25,7 +24,7 @@ from lakehouse.spark.table_version import TableRef
 
 def backlogs_by_partition(
     cursors: Mapping[str, Cursor],
-    log: Log,
+    log: Commits,
     name: str,
     head: Head,
     partitions: SourcePartitions,
@@ -70,7 +69,7 @@ RECENT = 30
 """So many of the newest commits of a source are searched for the last commit with rows of a partition."""
 
 
-def recent(log: Log, head: Head) -> Iterator[Commit]:
+def recent(log: Commits, head: Head) -> Iterator[Commit]:
     """The newest commits of a source, the newest first."""
     return log.commits(head.version, max(0, head.version - RECENT + 1))
 
@@ -85,31 +84,10 @@ def _version(commit: Commit) -> int:
 
 @dataclass
 class _Walked:
-    """A log whose commits are read once, however often they are walked back over: once for each partition."""
+    """The commits of a log, each read once, however often they are walked back over: once for each partition."""
 
-    log: Log
+    log: Commits
     _read: dict[int, Commit] = field(default_factory=dict[int, Commit])
-
-    def head(self) -> Head | None:
-        return self.log.head()
-
-    def size(self) -> Size | None:
-        return self.log.size()
-
-    def live_rows(self, version: int, holds: Callable[[Mapping[str, Any]], bool] | None = None) -> int | None:
-        return self.log.live_rows(version, holds)
-
-    def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:
-        return self.log.file_ranges(version, columns)
-
-    def file_schema(self, version: int) -> FileSchema | None:
-        return self.log.file_schema(version)
-
-    def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
-        return self.log.growths(versions)
-
-    def epoch(self, application_id: str, version: int) -> int | None:
-        return self.log.epoch(application_id, version)
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         version = newest

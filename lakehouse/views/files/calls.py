@@ -5,7 +5,6 @@ from itertools import pairwise
 
 from lakehouse.views.files.tokens import Token, TokenKind
 
-_NAMES = (TokenKind.WORD, TokenKind.QUOTED)
 _ENDS = ("ORDER", "ROWS", "RANGE", "SORT")
 
 
@@ -36,7 +35,7 @@ def _names_after(sequence: tuple[Token, ...]) -> frozenset[str] | None:
             return frozenset(names | {last})
         if token.is_symbol(","):
             names.add(last)
-        elif token.kind in _NAMES:
+        elif token.is_name:
             last = token.value.lower()
         elif not token.is_symbol("."):
             return None

@@ -87,7 +87,7 @@ def _made(reader: TokenReader) -> str:
     names = (
         at
         for at, token in enumerate(reader.tokens[into:], into)
-        if token.kind in (TokenKind.WORD, TokenKind.QUOTED) and token.text.upper() not in _BEFORE_NAMES
+        if token.is_name and token.text.upper() not in _BEFORE_NAMES
     )
     at = next(names, None)
     if at is None:

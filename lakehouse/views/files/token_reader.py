@@ -70,7 +70,7 @@ class TokenReader:
         return self.take().value
 
     def name(self, what: str) -> str:
-        if self.next().kind not in (TokenKind.WORD, TokenKind.QUOTED):
+        if not self.next().is_name:
             self.refuse_next(what)
         return self.take().value
 

@@ -44,6 +44,11 @@ class Token:
     def end(self) -> int:
         return self.start + len(self.text)
 
+    @property
+    def is_name(self) -> bool:
+        """Whether it can be a name, or a part of one."""
+        return self.kind in (TokenKind.WORD, TokenKind.QUOTED)
+
     def is_word(self, *words: str) -> bool:
         """Whether it is one of some words, which are given in upper case."""
         return self.kind is TokenKind.WORD and self.text.upper() in words

@@ -14,12 +14,24 @@ from lakehouse.read.decide import NeedOfAllRows
 from lakehouse.spark.types import char_type
 from lakehouse.views.algebra import Query
 from lakehouse.views.analysis import Analysis, TableFacts
-from lakehouse.views.on_spark.dialect import refuse_other_dialect
 from lakehouse.views.on_spark.output_columns import refuse_other_columns, with_declared_columns
 from lakehouse.views.on_spark.running import Execution, PinnedTable
 from lakehouse.views.plan import Sql, TouchedPlan
 from lakehouse.views.rows_plan import text_over
 from lakehouse.views.view_text import ViewText, with_place
+
+READ_AS = {
+    "spark.sql.caseSensitive": ("false", "names that differ in the case of their letters would be two"),
+    "spark.sql.ansi.doubleQuotedIdentifiers": ("false", "what stands in double quotes would be a name, and not a text"),
+    "spark.sql.parser.quotedRegexColumnNames": ("false", "a name in backticks would be a pattern of names"),
+    "spark.sql.legacy.setopsPrecedence.enabled": ("false", "INTERSECT would not go before UNION"),
+    "spark.sql.legacy.ctePrecedencePolicy": ("corrected", "an outer WITH would win over an inner one of that name"),
+    "spark.sql.legacy.bangEqualsNot": ("false", "! would be another word for NOT"),
+    "spark.sql.groupByOrdinal": ("true", "a number after GROUP BY would be a constant, and not a column"),
+    "spark.sql.groupByAliases": ("true", "an alias after GROUP BY would be no column"),
+    "spark.sql.lateralColumnAlias.enableImplicitResolution": ("true", "an alias in SELECT would be no column there"),
+}
+"""Settings of a session: the value under which Spark reads a text as its algebra does, and what would be otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +132,21 @@ class BoundText:
             ViewError: The result has no such column, or no step can compute it.
         """
         return self.analysis.plan(touch, [name for name, table in self.reads.items() if not table.is_empty])
+
+
+def refuse_other_dialect(spark: SparkSession) -> None:
+    """Refuses a session that reads a text otherwise: changes would be followed by columns that the text does not mean.
+
+    Raises:
+        ViewError (VIEW_SETTING): A setting has another value.
+    """
+    for name, value in spark.conf.getAll.items():
+        wanted, otherwise = READ_AS.get(name, (value.lower(), ""))
+        if value.lower() != wanted:
+            what = f"The Spark session has {name}={value}, under which {otherwise}"
+            raise ViewError(
+                "VIEW_SETTING", what, None, f"Unset it, or set it to {wanted}; or write the asset in Python."
+            )
 
 
 def types_of(schema: StructType) -> dict[str, str]:

@@ -1,10 +1,10 @@
 """How many files of a table can hold the keys of a step, by the statistics in its log, if the log has them."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from pyspark.sql import DataFrame
 
-from lakehouse.delta.file_ranges import FileShare
+from lakehouse.delta.file_ranges import FileRanges, FileShare
 from lakehouse.delta.text import Literal
 from lakehouse.spark.driver_rows import Local
 from lakehouse.views.analysis import RangesOf
@@ -54,18 +54,21 @@ def _share(
     ranges = ranges_of(place.table, columns)
     if ranges is None or not ranges.files or not columns:
         return None
-    holding, scattered = frozenset[int](), dict[str, None]()
-    for values in alternatives:
-        files = frozenset(range(ranges.files))
-        for each in values:
-            for column, keys_of_column in each.items():
-                of_column = ranges.holding(column, keys_of_column)
-                files = files if of_column is None else files & of_column
-                if ranges.is_scattered(column, keys_of_column):
-                    scattered[column] = None
-        holding |= files
-    is_most = 2 * len(holding) > ranges.files
-    return FileShare(ranges.files, len(holding), tuple(scattered) if is_most else ())
+    holding = frozenset[int]().union(*(_files_of(values, ranges) for values in alternatives))
+    if 2 * len(holding) <= ranges.files:
+        return FileShare(ranges.files, len(holding), ())
+    pairs = (pair for values in alternatives for each in values for pair in each.items())
+    scattered = dict.fromkeys(column for column, literals in pairs if ranges.is_scattered(column, literals))
+    return FileShare(ranges.files, len(holding), tuple(scattered))
+
+
+def _files_of(values: Iterable[Mapping[str, list[Literal]]], ranges: FileRanges) -> frozenset[int]:
+    """The numbers of the files that can hold a row which has one of the values in each column."""
+    files = frozenset(range(ranges.files))
+    for column, literals in (pair for each in values for pair in each.items()):
+        of_column = ranges.holding(column, literals)
+        files = files if of_column is None else files & of_column
+    return files
 
 
 def _few(

@@ -15,7 +15,7 @@ from lakehouse.delta.text import fold
 from lakehouse.errors.views import ViewError
 from lakehouse.read.touched import Touched
 from lakehouse.views.files.calls import calls, window_partitions
-from lakehouse.views.files.tokens import Token, TokenKind, spell, tokens
+from lakehouse.views.files.tokens import Token, spell, tokens
 from lakehouse.views.functions import AGGREGATES, OF_THE_RUN
 
 _CUTS = {"limit": "a limit", "tail": "a limit", "offset": "an offset", "sample": "a sample"}
@@ -23,7 +23,6 @@ _KEEPING = ("filter", "sort", "subquery_alias", "repartition", "repartition_by_e
 """Relations whose columns are those of their input."""
 _OF_THE_LEFT = (5, 6)
 """JOIN_TYPE_LEFT_ANTI and JOIN_TYPE_LEFT_SEMI."""
-_NAMES = (TokenKind.WORD, TokenKind.QUOTED)
 
 
 def doubts(rows: DataFrame, touched: Touched) -> tuple[str, ...]:
@@ -276,7 +275,7 @@ def _expression_among(expressions: Iterable[Any], below: Any, column: str) -> st
                 sequence = _tokens_of(each)
                 if len(sequence) > 2 and sequence[-2].is_word("AS") and sequence[-1].value.lower() == column:
                     before = sequence[:-2]
-                    is_name = all(token.kind in _NAMES or token.is_symbol(".") for token in before)
+                    is_name = all(token.is_name or token.is_symbol(".") for token in before)
                     return None if is_name else spell(before)
             case "unresolved_star":
                 return _expression_of(below, column)

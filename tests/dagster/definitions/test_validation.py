@@ -12,6 +12,7 @@ from lakehouse import (
     Append,
     Changes,
     DeltaIOManager,
+    History,
     LocalSpark,
     Merge,
     Overwrite,
@@ -87,6 +88,12 @@ def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
     @dg.asset(ins={"orders": dg.AssetIn(metadata=Read(exclude_operations="DELETE"))}, metadata=Table(key="id"))
     def partly(orders: Changes) -> Aggregate: ...
 
+    @dg.asset(ins={"orders": dg.AssetIn(metadata=Read(exclude_operations="DELETE"))}, metadata=Table(key="id"))
+    def gappy(orders: Changes) -> History: ...
+
+    @dg.asset(metadata=Table(key="id", partition_by="day"))
+    def layered(orders: Changes) -> History: ...
+
     @dg.asset(ins={"orders": dg.AssetIn(metadata=Read(max_versions=1))})
     def unheeded(orders: DataFrame) -> Append: ...
 
@@ -98,6 +105,8 @@ def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
         pair: ("DEFINITION", "is one of several in a multi_asset; give each table an @asset of its own"),
         unkeyed: ("MISSING_KEY", "Asset 'unkeyed' returns an Aggregate but its table declares no key"),
         partly: ("DEFINITION", "'partly' sums all rows of 'orders', of which"),
+        gappy: ("DEFINITION", "'gappy' keeps the history of 'orders', of which"),
+        layered: ("DEFINITION", "Asset 'layered' keeps a history, which cannot be partitioned"),
         keyless: (
             "MISSING_KEY",
             r"Asset 'keyless' returns a Merge but its table declares no key. Add metadata=Table",

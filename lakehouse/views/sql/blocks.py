@@ -130,15 +130,15 @@ def _of_star(block: Block, item: Expression, star: exp.Star) -> list[Projection]
             what = f"{item.table}.* is no table of this FROM, or several"
             raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, item, "Correct the name before the star.")
         outputs = block.scope.star_of(relations[0])
-    without = {output.column for each in star.args.get("except_") or () for output in _excluded(block, each, outputs)}
+    without = {output.column for each in star.args.get("except_") or () for output in _exclusions(block, each, outputs)}
     return [Projection(output.name, column(output.column)) for output in outputs if output.column not in without]
 
 
-def _excluded(block: Block, name: Expression, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+def _exclusions(block: Block, name: Expression, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
     """The columns of a star that a name after EXCEPT means."""
     parts = tuple(part.lower() for part in parts_of(name)) if isinstance(name, exp.Column | exp.Dot) else (name.name,)
-    found, fields = block.scope.find(tuple(part.lower() for part in parts))
-    columns = {output.column for output in found}
+    meant, fields = block.scope.find(tuple(part.lower() for part in parts))
+    columns = {output.column for output in meant}
     excluded = tuple(output for output in outputs if output.column in columns)
     if not excluded or fields:
         what = f"EXCEPT names {'.'.join(parts)}, which is no column of the star"

@@ -201,7 +201,7 @@ class Planning(ABC):
                 "Make the values DECIMAL before they are added: sum(CAST(x AS DECIMAL(18, 2))).",
             )
         sentence = f"{names} of {label(node)} is computed from many rows, and decides which keys change"
-        if any(CHOOSING & _called(value) for value in computed):
+        if any(CHOOSING & _function_names(value) for value in computed):
             sentence += ", so its order has to tell these rows apart: name enough columns in it"
         self.values_before[sentence] = None
 
@@ -266,7 +266,7 @@ def can_be_written(node: Node) -> bool:
     return all(is_printable(e) for below in nodes_of(node) for e in expressions(below))
 
 
-def _called(expression: Expression) -> frozenset[str]:
+def _function_names(expression: Expression) -> frozenset[str]:
     """The names of the functions in an expression; all names of a function of which the tree does not keep the name."""
     calls = [each for each in expression.walk() if isinstance(each, exp.Func)]
     every = ({each.meta[CALLED]} if CALLED in each.meta else fold(each.sql_names()) for each in calls)
@@ -275,7 +275,7 @@ def _called(expression: Expression) -> frozenset[str]:
 
 def _depends_on_order(value: Expression, types: Mapping[str, str]) -> bool:
     """Whether the last digits of a value that is computed from many rows depend on the order of the rows."""
-    called = _called(value)
+    called = _function_names(value)
     is_floating = any(types.get(name) in ("double", "float") for name in columns_in(value))
     return bool(called & STATISTICS) or (is_floating and bool(called & SUMMING))
 

@@ -70,10 +70,12 @@ class Limits:
     """Images of changed rows from which on a run asks how many rows their source has. Fewer come to the driver."""
     changes_of_row: float = 0.5
     """Images of changed rows, for each row of their source, from which on everything is read instead of the changes."""
-    touched_share: float = 0.1
+    touched_share: float = 0.5
     """Touched keys of a view, for each row of its table, up to which the rows of these keys are computed instead of all
-    rows. Of a tenth of ten million rows the CPU s were 40 by keys and 28 for all rows of a filter, 52 and 58 of a join,
-    24 and 13 of a window; of half of the rows 140 and 38 of a filter."""
+    rows. Not measured alone."""
+    many_touched_share: float = 0.1
+    """The same for keys that are too many for the driver. Of a tenth of ten million rows the CPU s were 40 by keys and
+    28 for all rows of a filter, 52 and 58 of a join; of half of the rows 140 and 38 of a filter."""
     replaced_predicates: int = 10
     """Commits whose predicates select the rows of a feed; more predicates cost more to evaluate."""
 

@@ -94,8 +94,9 @@ def _why_whole(
         return Whole(NeedOfAllRows.PLAN, "a row moved, and its result is one row of all rows")
     if not key:
         return Whole(NeedOfAllRows.PLAN, "its table has no key")
-    of = table_rows()
-    if of is None or number <= of * limits().touched_share:
+    of, limit = table_rows(), limits()
+    share = limit.touched_share if number <= limit.driver_rows else limit.many_touched_share
+    if of is None or number <= of * share:
         return None
     if answer_by_policy(NeedOfAllRows.COST, refresh) is PolicyAnswer.BY_KEYS:
         return None

@@ -167,7 +167,7 @@ def describe(attempt: LostAttempt) -> str:
     """The rivals of a lost attempt, in words."""
     if not attempt.rivals:
         message = f"; Spark said: {attempt.message}" if attempt.message else ""
-        return f"nobody who left a commit ({attempt.conflict.kind.value}{message})"
+        return f"a writer that left no commit in the log ({attempt.conflict.kind.value}{message})"
     newest = attempt.rivals[0]
     others = f" and {len(attempt.rivals) - 1} more" if len(attempt.rivals) > 1 else ""
     partition = f" in {attempt.conflict.partition}" if attempt.conflict.partition else ""

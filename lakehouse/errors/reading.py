@@ -189,7 +189,7 @@ class UnreadableLogError(ReadError):
         return cls(
             f"The log of '{table}' cannot be read: the table has the feature {features}, which the Delta of this Spark "
             f"does not know.",
-            "Nothing was written. Use a Spark whose Delta knows it, or drop the feature from there.",
+            "Nothing was written. Use a Spark whose Delta knows the feature, or drop the feature with such a Spark.",
         )
 
     @classmethod

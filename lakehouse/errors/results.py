@@ -168,8 +168,8 @@ class WriteError(LakehouseError):
         """A result could not be computed or written, and the cause is none that this library knows."""
         return cls(
             f"The result of '{asset}' could not be computed or written: {clause(problem)}.",
-            "Nothing was written. Spark does not name the asset's expression as the cause, and the cause is none that "
-            "is known to pass. See the error below this one, and Spark's own log.",
+            "Nothing was written. Spark does not name the asset's expression as the cause, and the cause is not "
+            "known to be temporary. See the error below this one, and Spark's own log.",
         )
 
 

@@ -135,8 +135,8 @@ class SetupError(LakehouseError):
     def other_jars(cls, asset: str, reason: str) -> Self:
         """A jar on Spark's class path needs what is not there; most likely Delta's, for another version of Spark."""
         return cls(
-            f"Spark failed in a run of '{asset}', because a jar on its class path needs what is not there, as where "
-            f"Delta's jar is for another version of Spark: {clause(reason)}.",
+            f"Spark failed in a run of '{asset}', because a jar on its class path needs a class that is missing, as if "
+            f"Delta's jar were for another version of Spark: {clause(reason)}.",
             "Nothing was written. Give Spark the jar of Delta for its own version (io.delta:delta-spark_4.1_2.13 for "
             "Spark 4.1, say), or the class that is missing.",
         )

@@ -102,8 +102,8 @@ class TableError(WriteError):
         return cls(
             f"'{asset}' would create {name}, which the catalog already has, but no Delta table is there: its directory "
             f"is gone, or the table has another format.",
-            f"Nothing was written. Bring the directory back. If nobody needs what it was, DROP TABLE {name} and run "
-            f"the asset again, which makes the table anew. Or give the asset another name.",
+            f"Nothing was written. Bring the directory back. If nobody needs that table, DROP TABLE {name} and run "
+            f"the asset again, which creates a new table. Or give the asset another name.",
         )
 
     @classmethod
@@ -188,9 +188,9 @@ class CommitError(LakehouseError):
     def unknown_outcome(cls, asset: str, attempt: str, problem: str) -> Self:
         """The log could not be read to find out whether the commit landed."""
         return cls(
-            f"The commit of '{asset}' did not answer, and its log cannot be read ({clause(problem)}). The commit "
-            f"may be in the table: its mark would name attempt {attempt}. Run it again when the log can be read: if "
-            f"the commit is there, the run says so and applies nothing twice."
+            f"The commit of '{asset}' got no answer, and the log of its table cannot be read ({clause(problem)}). "
+            f"The commit may be in the table: its mark would name attempt {attempt}. Run it again when the log can be "
+            f"read: if the commit is there, the run says so and applies nothing twice."
         )
 
 

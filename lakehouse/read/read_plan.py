@@ -221,7 +221,7 @@ def read_plan(facts: InputFacts) -> ReadPlan:
     if mark is not None and mark.definition is not None:
         more = read_in(mark.definition, facts.name, read)
         if more is not None:
-            reason = f"the table was read without what {more} leaves out, and the input leaves that out no more"
+            reason = f"earlier runs left out what {more} excludes, and the input no longer excludes it"
             if recomputes(asset, read):
                 return decision_by_policy(asset, Reconcile(reason))
             return _refuse(facts, reason, remedy(asset, read))

@@ -40,9 +40,11 @@ if TYPE_CHECKING:
 
 _NOT_INCREMENTAL = "VIEW_NOT_INCREMENTAL"
 _WITHOUT_KEYS: Mapping[PolicyAnswer, Callable[[str], str]] = {
-    PolicyAnswer.COMPUTED: "Keys alone do not do: {}.".format,
-    PolicyAnswer.WARNED: "Keys alone do not do, and a run that changes reach warns of that: {}.".format,
-    PolicyAnswer.REFUSED: "Keys alone do not do, and refresh='strict' refuses a run that changes reach: {}.".format,
+    PolicyAnswer.COMPUTED: "Keys alone are not enough: {}.".format,
+    PolicyAnswer.WARNED: "Keys alone are not enough, and a run that changes reach warns of that: {}.".format,
+    PolicyAnswer.REFUSED: (
+        "Keys alone are not enough, and refresh='strict' refuses a run that changes reach: {}.".format
+    ),
 }
 """What `explain` says where changes need more than the rows of keys."""
 _NO_SUMS_YET = "its log does not say that it holds them. After the next run that computes all rows it is"
@@ -129,7 +131,7 @@ class View(Write):
         checked = check_text(self.text, schemas, keys or {})
         is_strict = answer_by_policy(NeedOfAllRows.PLAN, policy.chosen_refresh) is PolicyAnswer.REFUSED
         if is_strict and checked.why_whole is not None:
-            raise refusal(self.text, f"Keys alone do not do, because {checked.why_whole}")
+            raise refusal(self.text, f"Keys alone are not enough, because {checked.why_whole}")
         return checked
 
     @classmethod
@@ -216,7 +218,7 @@ class View(Write):
             case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:
                 return Whole(NeedOfAllRows.BEGINNING, "its table is empty")
             case Whole(need=need, why=why) if answer_by_policy(need, refresh) is PolicyAnswer.REFUSED:
-                raise refusal(self.text, f"Keys alone do not do, because {why}", run.name)
+                raise refusal(self.text, f"Keys alone are not enough, because {why}", run.name)
             case Whole(need=NeedOfAllRows.BEGINNING) if refresh == "strict":
                 later = bound.analysis.why_never_by_keys(key, has_key=bool(key))
                 if later is not None and isinstance(_sums_of(run, bound), str):

@@ -113,7 +113,7 @@ def test_a_cron_schedule_is_the_consent_and_the_schedule_runs_from_the_start(
 
 @pytest.mark.parametrize("limit", [{"limit": timedelta()}, {"max_bytes": 0}])
 def test_a_limit_that_lets_nothing_start_is_refused(limit: dict[str, Any]) -> None:
-    with pytest.raises(DefinitionError, match="is positive"):
+    with pytest.raises(DefinitionError, match="is not positive"):
         Upkeep(CRON, **limit)
 
 

@@ -87,7 +87,7 @@ def test_a_test_learns_whether_changes_need_more_than_the_rows_of_keys(query: st
 def test_a_test_fails_where_the_policy_refuses_what_changes_need():
     pairs = View("SELECT o.id, c.city FROM orders o JOIN customers c ON o.customer > c.id")
     assert pairs.check(TABLES, policy=Policy(refresh="incremental")).why_whole is not None
-    with pytest.raises(ViewError, match="Keys alone do not do, because all of orders is read") as refused:
+    with pytest.raises(ViewError, match="Keys alone are not enough, because all of orders is read") as refused:
         pairs.check(TABLES, policy=Policy(refresh="strict"))
     assert refused.value.code == "VIEW_NOT_INCREMENTAL"
     assert View(CITIES).check(TABLES, policy=Policy(refresh="strict")).why_whole is None

@@ -96,4 +96,4 @@ def test_strict_refuses_a_query_that_needs_all_rows_and_says_why(number: int):
     with pytest.raises(ViewError) as refused:
         view.check(tpch.SCHEMAS, KEYS, strict)
     assert refused.value.code == "VIEW_NOT_INCREMENTAL"
-    assert f"Keys alone do not do, because {OF_ALL_ROWS[number]}" in str(refused.value)
+    assert f"Keys alone are not enough, because {OF_ALL_ROWS[number]}" in str(refused.value)

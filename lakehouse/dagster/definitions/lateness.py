@@ -148,7 +148,7 @@ def staleness(asset: str, sources: Sequence[Unread], margin: timedelta, now: int
         sentence = f"'{asset}' has not read changes of '{passed[0]}' that its next cleanup may remove. {REMEDY}"
     elif near:
         time = lasting(remaining[near[0]])
-        sentence = f"'{asset}' has {time} left to read '{near[0]}' before its retention ends. {REMEDY}"
+        sentence = f"'{asset}' has {time} left to read '{near[0]}' before the retention of '{near[0]}' ends. {REMEDY}"
     else:
         sentence = f"Nothing that '{asset}' has not read is about to be removed from its sources."
     figures = {"hours left": round(min(remaining.values()) / 3600, 1)} if remaining else {}

@@ -60,7 +60,9 @@ class Upkeep:
     def __post_init__(self) -> None:
         refuse_no_limit("Upkeep", self.limit)
         if self.max_bytes is not None and self.max_bytes <= 0:
-            raise DefinitionError("max_bytes of Upkeep(...) is positive, or None for no limit. Correct it.")
+            raise DefinitionError(
+                "max_bytes of Upkeep(...) is not positive. Give a positive number of bytes, or None for no limit."
+            )
 
 
 @dataclass(frozen=True, slots=True)

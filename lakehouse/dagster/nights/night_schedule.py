@@ -54,7 +54,7 @@ def refuse_no_limit(name: str, limit: timedelta) -> None:
         DefinitionError: The limit is not positive.
     """
     if limit <= timedelta():
-        raise DefinitionError(f"The limit of {name}(...) is positive. Correct it.")
+        raise DefinitionError(f"The limit of {name}(...) is not positive. Give a positive timedelta.")
 
 
 def _under_way(instance: dg.DagsterInstance, job: dg.JobDefinition) -> dg.DagsterRun | None:

@@ -111,7 +111,7 @@ def test_touch_and_what_the_policy_says_of_whole_reads_are_said(root: Path) -> N
     first, *_, sums, policy = followed(root, paired, policy=Policy(refresh="strict"))
     assert first == "Changes are followed by the keys (day)."
     assert sums == "The table is not kept by sums, because `touch` names the columns by which changes are followed."
-    assert policy.startswith("Keys alone do not do")
+    assert policy.startswith("Keys alone are not enough")
 
 
 def test_a_text_that_only_a_call_shows_is_said_to_need_one(root: Path) -> None:

@@ -104,7 +104,7 @@ def test_a_cron_schedule_is_the_consent_and_the_schedule_runs_from_the_start(
 
 
 def test_a_limit_that_limits_nothing_is_refused() -> None:
-    with pytest.raises(DefinitionError, match="is positive"):
+    with pytest.raises(DefinitionError, match="is not positive"):
         Nightly(CRON, limit=timedelta())
 
 

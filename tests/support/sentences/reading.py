@@ -186,7 +186,7 @@ CASES = [
         "The log of 'events' cannot be read: the table has the feature geospatial-preview, which the Delta of this Spark "
         "does not know.",
         WRITTEN,
-        "Use a Spark whose Delta knows it, or drop the feature from there.",
+        "Use a Spark whose Delta knows the feature, or drop the feature with such a Spark.",
     ),
     Case(
         errors.UnreadableLogError.catalog_commits,

@@ -90,8 +90,8 @@ CASES = [
     Case(
         errors.SetupError.other_jars,
         {"asset": "flights", "reason": "java.lang.NoSuchMethodError: 'void a.B.c()'"},
-        "Spark failed in a run of 'flights', because a jar on its class path needs what is not there, as where Delta's "
-        "jar is for another version of Spark: java.lang.NoSuchMethodError: 'void a.B.c()'.",
+        "Spark failed in a run of 'flights', because a jar on its class path needs a class that is missing, as if Delta's "
+        "jar were for another version of Spark: java.lang.NoSuchMethodError: 'void a.B.c()'.",
         WRITTEN,
         "Give Spark the jar of Delta for its own version (io.delta:delta-spark_4.1_2.13 for Spark 4.1, say), or the "
         "class that is missing.",
@@ -137,8 +137,8 @@ CASES = [
         "'flights' would create `shop`.`flights`, which the catalog already has, but no Delta table is there: its "
         "directory is gone, or the table has another format.",
         WRITTEN,
-        "Bring the directory back. If nobody needs what it was, DROP TABLE `shop`.`flights` and run the asset again, which "
-        "makes the table anew. Or give the asset another name.",
+        "Bring the directory back. If nobody needs that table, DROP TABLE `shop`.`flights` and run the asset again, which "
+        "creates a new table. Or give the asset another name.",
     ),
     Case(
         errors.TableError.files_without_log,
@@ -200,7 +200,7 @@ CASES = [
     Case(
         errors.CommitError.unknown_outcome,
         {"asset": "flights", "attempt": "a7", "problem": "No route to host."},
-        "The commit of 'flights' did not answer, and its log cannot be read (No route to host).",
+        "The commit of 'flights' got no answer, and the log of its table cannot be read (No route to host).",
         "The commit may be in the table: its mark would name attempt a7.",
         "Run it again when the log can be read: if the commit is there, the run says so and applies nothing twice.",
     ),

@@ -229,6 +229,12 @@ def type_of(expression: Expression, types: Mapping[str, str]) -> str | None:
             return expression.args["to"].sql(dialect="spark").lower().replace(" ", "")
         case exp.Count():
             return "bigint"
+        case exp.Boolean():
+            return "boolean"
+        case exp.Literal() if expression.is_string:
+            return "string"
+        case exp.Literal() if expression.name.isdigit() and int(expression.name) < 1 << 31:
+            return "int"
         case exp.Coalesce():
             every = {type_of(each, types) for each in (expression.this, *expression.expressions)}
             return every.pop() if len(every) == 1 else None

@@ -169,7 +169,7 @@ class WriteError(LakehouseError):
         return cls(
             f"The result of '{asset}' could not be computed or written: {clause(problem)}.",
             "Nothing was written. Spark does not name the asset's expression as the cause, and the cause is not "
-            "known to be temporary. See the error below this one, and Spark's own log.",
+            "known to pass by itself. See the error below this one, and Spark's own log.",
         )
 
 

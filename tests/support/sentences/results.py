@@ -238,7 +238,7 @@ CASES = [
         {"asset": "flights", "problem": "[INTERNAL_ERROR] Unexpected."},
         "The result of 'flights' could not be computed or written: [INTERNAL_ERROR] Unexpected.",
         WRITTEN,
-        "Spark does not name the asset's expression as the cause, and the cause is not known to be temporary. See the "
+        "Spark does not name the asset's expression as the cause, and the cause is not known to pass by itself. See the "
         "error below this one, and Spark's own log.",
     ),
 ]

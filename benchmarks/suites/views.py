@@ -30,7 +30,7 @@ class Contestant(Protocol):
 def run(lab: Lab) -> Result:
     rows, goals = list[tuple[str, ...]](), list[Goal]()
     for query in QUERIES:
-        costs = {share: stepped(lab, query, share) for share in SHARES}
+        costs = stepped(lab, query)
         for share, of in costs.items():
             rows += [(f"{query.name}, {percent(share)}: {name}", *report.figures(cost)) for name, cost in of.items()]
         small = costs[SHARES[0]]
@@ -55,29 +55,34 @@ def run(lab: Lab) -> Result:
     )
 
 
-def stepped(lab: Lab, query: Query, share: float) -> dict[str, Cost]:
-    """The cost of a step of each contestant after so many orders changed."""
-    costs: dict[str, list[Cost]] = {}
+def stepped(lab: Lab, query: Query) -> dict[float, dict[str, Cost]]:
+    """The cost of a step of each contestant, by the share of the orders that changed."""
     with lab.room() as room:
         contestants = entered(lab, query)
         for contestant in contestants:
             data.clone(tables(lab), room / contestant.name)
             contestant.step(room / contestant.name)
-        rounds = lab.rounds if share < LARGE else 0
-        for turn in range(1 + rounds):
-            for contestant in contestants:
-                copy = room / f"{contestant.name} {turn}"
-                data.clone(room / contestant.name, copy)
-                count = max(1, int(lab.rows(ROWS) * share))
-                data.change(lab.spark, copy / "orders", data.neighbours(lab.rows(ROWS) // 3, count))
-                _, lap = lab.meter.measure(contestant.name, lambda: contestant.step(copy))  # noqa: B023
-                if turn or not rounds:
-                    costs.setdefault(contestant.name, []).append(lap.cost)
-                what = f"{query.name} {percent(share)} {contestant.name:14}"
-                print(f"  {what} {lap.cost.wall:7.2f} s {lap.cost.cpu:7.2f} CPU")
-                if turn == rounds:
-                    checked(lab.spark, query, copy)
-                shutil.rmtree(copy)
+        return {share: after_changes(lab, query, contestants, room, share) for share in SHARES}
+
+
+def after_changes(lab: Lab, query: Query, contestants: list[Contestant], room: Path, share: float) -> dict[str, Cost]:
+    """The cost of a step of each contestant after so many orders changed, each time in fresh clones of its tables."""
+    costs: dict[str, list[Cost]] = {}
+    rounds = lab.rounds if share < LARGE else 0
+    for turn in range(1 + rounds):
+        for contestant in contestants:
+            copy = room / f"{contestant.name} {turn}"
+            data.clone(room / contestant.name, copy)
+            count = max(1, int(lab.rows(ROWS) * share))
+            data.change(lab.spark, copy / "orders", data.neighbours(lab.rows(ROWS) // 3, count))
+            _, lap = lab.meter.measure(contestant.name, lambda: contestant.step(copy))  # noqa: B023
+            if turn or not rounds:
+                costs.setdefault(contestant.name, []).append(lap.cost)
+            what = f"{query.name} {percent(share)} {contestant.name:14}"
+            print(f"  {what} {lap.cost.wall:7.2f} s {lap.cost.cpu:7.2f} CPU")
+            if turn == rounds:
+                checked(lab.spark, query, copy)
+            shutil.rmtree(copy)
     return {name: medians(of) for name, of in costs.items()}
 
 

@@ -69,6 +69,16 @@ STATISTICS = frozenset(
     }
 )
 """Aggregates whose last digits depend on the order of the rows, whatever their values are."""
+FLOATING = STATISTICS | frozenset(
+    {
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "avg", "cbrt", "cos", "cosh", "cot", "csc"),
+        *("cume_dist", "degrees", "double", "e", "exp", "expm1", "float", "from_json", "hypot", "ln", "log", "log10"),
+        *("log1p", "log2", "mean", "median", "months_between", "percent_rank", "percentile", "percentile_cont"),
+        *("percentile_disc", "pi", "pow", "power", "radians", "regr_avgx", "regr_avgy", "rint", "sec", "sin", "sinh"),
+        *("sqrt", "tan", "tanh", "try_avg", "try_divide"),
+    }
+)
+"""Functions that give floating-point numbers, or may give some, whatever they are called with."""
 CHOOSING = frozenset(
     {
         *("any_value", "array_agg", "collect_list", "first", "first_value", "lag", "last", "last_value", "lead"),

@@ -5,10 +5,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.delta.text import fold, quote
+from lakehouse.delta.text import quote
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import (
     Aggregation,
@@ -26,12 +25,11 @@ from lakehouse.views.algebra import (
     expressions,
     nodes_of,
 )
-from lakehouse.views.functions import CHOOSING, STATISTICS, SUMMING
 from lakehouse.views.plan import Found, Image, SourceRows, Sql, Step
 from lakehouse.views.printing import is_printable
-from lakehouse.views.sql.parsing import CALLED
 from lakehouse.views.steps.key_limits import KeyLimit, rows_of
 from lakehouse.views.steps.relations import NOTHING, Relation, select, text, unite
+from lakehouse.views.steps.row_order import chooses, depends_on_order, floating_columns
 from lakehouse.views.steps.wording import Wording
 
 
@@ -59,6 +57,7 @@ class QueryFacts:
         of_many: The columns that are computed from several rows, by group or partition: an old value needs old rows.
         unprintable: The columns that no step can compute: an expression stands behind them that is not written again,
             or EXISTS or IN.
+        floating: The columns that may hold floating-point numbers.
         wording: What people call the columns.
     """
 
@@ -68,6 +67,7 @@ class QueryFacts:
     used: frozenset[str]
     of_many: frozenset[str]
     unprintable: frozenset[str]
+    floating: frozenset[str]
     wording: Wording
 
     @classmethod
@@ -82,6 +82,7 @@ class QueryFacts:
             used.union(output.column for output in query.outputs),
             _of_many(query.root),
             _unprintable(query.root),
+            floating_columns(query.root, query.types),
             Wording.of(query),
         )
 
@@ -192,8 +193,8 @@ class Planning(ABC):
         """
         values = node.aggregates if isinstance(node, Aggregation) else node.windows
         computed = [values[name] for name in want if name in values]
-        names, types = self.facts.wording.of_columns(want), self.facts.query.types
-        if any(_depends_on_order(value, types) for value in computed):
+        names = self.facts.wording.of_columns(want)
+        if any(depends_on_order(value, self.facts.floating) for value in computed):
             raise ViewError(
                 "VIEW_KEY_EXPRESSION",
                 f"{names} decides which keys change, and its last digits depend on the order in which Spark adds",
@@ -201,7 +202,7 @@ class Planning(ABC):
                 "Make the values DECIMAL before they are added: sum(CAST(x AS DECIMAL(18, 2))).",
             )
         sentence = f"{names} of {label(node)} is computed from many rows, and decides which keys change"
-        if any(CHOOSING & _function_names(value) for value in computed):
+        if any(map(chooses, computed)):
             sentence += ", so its order has to tell these rows apart: name enough columns in it"
         self.values_before[sentence] = None
 
@@ -264,20 +265,6 @@ def is_one_row(node: Node) -> bool:
 def can_be_written(node: Node) -> bool:
     """Whether all that a node and those below it compute may be written again."""
     return all(is_printable(e) for below in nodes_of(node) for e in expressions(below))
-
-
-def _function_names(expression: Expression) -> frozenset[str]:
-    """The names of the functions in an expression; all names of a function of which the tree does not keep the name."""
-    calls = [each for each in expression.walk() if isinstance(each, exp.Func)]
-    every = ({each.meta[CALLED]} if CALLED in each.meta else fold(each.sql_names()) for each in calls)
-    return frozenset[str]().union(*every)
-
-
-def _depends_on_order(value: Expression, types: Mapping[str, str]) -> bool:
-    """Whether the last digits of a value that is computed from many rows depend on the order of the rows."""
-    called = _function_names(value)
-    is_floating = any(types.get(name) in ("double", "float") for name in columns_in(value))
-    return bool(called & STATISTICS) or (is_floating and bool(called & SUMMING))
 
 
 def _of_many(node: Node) -> frozenset[str]:

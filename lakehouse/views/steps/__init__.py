@@ -2,5 +2,6 @@
 
 In: the algebra of a query. Out: relations as SQL with places, which become steps.
 Law: a reading may give too much, never too little.
-Read: relations, key_limits, wording, planning; deltas, hops, join_tree, supersets, exact_rows, restrictions.
+Read: relations, key_limits, wording, row_order, planning; deltas, hops, join_tree, supersets, exact_rows,
+restrictions.
 """

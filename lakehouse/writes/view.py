@@ -210,9 +210,10 @@ class View(Write):
         """
         from lakehouse.views.on_spark.bound_text import Whole
         from lakehouse.views.on_spark.computing import compute
+        from lakehouse.views.on_spark.run_facts import why_dear
 
         key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
-        computed = _why_whole(run) or bound.whole or _kept_sums(spark, run, bound)
+        computed = _why_whole(run) or bound.whole or _kept_sums(spark, run, bound) or why_dear(run)
         computed = computed or compute(bound, key, refresh, lambda: _rows_of_table(spark, run))
         match computed:
             case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:

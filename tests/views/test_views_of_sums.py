@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from lakehouse import Changes, Policy, Table, View
+from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors import WriteError
 from lakehouse.errors.views import ViewError
 from lakehouse.views.view_text import OutputColumn, ViewText
@@ -64,6 +65,12 @@ def source(lake: Lake) -> Lake:
     lake.create("src", [(i, None if i % 4 == 0 else f"g{i % 4}", i) for i in range(24)], SRC)
     follow(lake, "all rows, because there is no table yet")
     return lake
+
+
+def test_sums_are_added_to_however_many_changed_rows_the_logs_tell(source: Lake) -> None:
+    source.sql("UPDATE {src} SET v = v + 1")
+    with in_force(Limits(changes_to_count=0)):
+        follow(source, ADDED)
 
 
 def test_no_row_of_the_source_is_read(source: Lake) -> None:

@@ -74,8 +74,19 @@ def test_everything_is_computed_at_first_under_new_code_and_where_most_keys_are_
     assert lake.rows("totals") == sums(lake)
 
 
+BY_LOGS = Limits(changes_to_count=0)
+
+
 @pytest.mark.slow
-def test_only_auto_computes_all_rows_because_most_keys_are_touched(lake: Lake) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "why"),
+    [
+        (Limits(), "6 keys of 8 rows are touched"),
+        (BY_LOGS, "logs tell 12 images of changed rows, and its tables have 24 rows"),
+    ],
+    ids=["by keys", "by logs"],
+)
+def test_only_auto_computes_all_rows_because_most_keys_are_touched(lake: Lake, sizes: Limits, why: str) -> None:
     fill(lake)
     words = ("auto", "incremental", "strict")
     tables: dict[str, Table] = {word: Table(key="k", policy=Policy(refresh=word)) for word in words}
@@ -83,17 +94,27 @@ def test_only_auto_computes_all_rows_because_most_keys_are_touched(lake: Lake) -
         lake.materialize(totals, table, name=name)
     lake.said.clear()
     lake.sql("UPDATE {src} SET v = v + 1 WHERE id < 6")
-    with in_force(Limits(changes_to_count=0, changes_of_row=0.01)):  # the log tells of so many that others read all
+    with in_force(sizes):
         for name, table in tables.items():
             lake.materialize(totals, table, name=name)
             assert lake.rows(name) == sums(lake)
     by_keys = "computes the rows of touched keys (k)."
-    assert computed(lake) == [
-        "auto computes all rows, because 6 keys of 8 rows are touched.",
-        f"incremental {by_keys}",
-        f"strict {by_keys}",
-    ]
+    assert computed(lake) == [f"auto computes all rows, because {why}.", f"incremental {by_keys}", f"strict {by_keys}"]
     assert lake.told == []
+
+
+@pytest.mark.slow
+def test_logs_weigh_the_changes_against_the_rows_of_all_tables_of_a_view(lake: Lake) -> None:
+    def joined(src: Changes, dim: DataFrame) -> View:
+        return View("SELECT s.id, s.v, d.k AS name FROM src s LEFT JOIN dim d ON s.k = d.k")
+
+    fill(lake)
+    lake.create("dim", [(f"g{i}", str(i), i) for i in range(100)], DIM)
+    lake.materialize(joined, BY_ID)
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id < 6")
+    with in_force(BY_LOGS):  # 12 images, of 124 rows
+        lake.materialize(joined, BY_ID)
+    assert computed(lake)[-1] == "joined computes the rows of touched keys (id)."
 
 
 @pytest.mark.slow

@@ -6,16 +6,19 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from lakehouse.delta.commit_info import NO_ROWS
 from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.limits import limits
-from lakehouse.read.content import SourceRead
+from lakehouse.delta.log import rows_about
+from lakehouse.read.content import Feed, SourceRead
+from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.run import Run, ViewReport
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import as_struct
 from lakehouse.views.analysis import Analysis, TableFacts
 from lakehouse.views.input_refusals import computed_column, refuse_other_inputs, refuse_split_keys
-from lakehouse.views.on_spark.bound_text import BoundText, types_of
+from lakehouse.views.on_spark.bound_text import BoundText, Whole, types_of
 from lakehouse.views.query import names_in
 from lakehouse.views.sql.lineage import is_plain, lineage
 from lakehouse.views.view_text import ViewText, with_place
@@ -98,6 +101,21 @@ def _is_small(source: Source) -> bool:
     """Whether a source has so few rows that it is cheaper to read it whole than to ask for keys first."""
     size = source.log.size()
     return size is not None and size.rows <= limits().whole_rows
+
+
+def why_dear(run: Run) -> Whole | None:
+    """Why all rows take less work than the search of the touched keys, by what logs say; None if they do not."""
+    reads = [read for read in run.changes if isinstance(read.content, Feed)]
+    images = sum((commit.rows for read in reads for commit in read.commits), NO_ROWS).images
+    if images is None or images < limits().changes_to_count or any(source.at.where for source in run.sources.values()):
+        return None
+    counts = [rows_about(source.log, source.at.version) for source in run.sources.values()]
+    rows = sum(count for count in counts if count is not None)
+    if None in counts or images < rows * limits().changes_of_view:
+        return None
+    if answer_by_policy(NeedOfAllRows.COST, run.asset.policy.chosen_refresh) is PolicyAnswer.BY_KEYS:
+        return None
+    return Whole(NeedOfAllRows.COST, f"logs tell {images:,} images of changed rows, and its tables have {rows:,} rows")
 
 
 def with_key(run: Run, analysis: Analysis) -> Run:

@@ -7,9 +7,10 @@ from typing import assert_never
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.cursor.again import is_untouched
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.find import find_cursor
-from lakehouse.delta.log import Head, Log, VersionRange, commits_between
+from lakehouse.delta.log import Head, Log, VersionRange
 from lakehouse.delta.text import fold
 from lakehouse.read.content import LOG_NAMES, VERSION, SourceRead
 from lakehouse.read.feed_reader import fit
@@ -156,9 +157,3 @@ def archive_begins(changes: SourceRead, cursor: Cursor, log: Log, head: Head | N
             return mark.log_after if follows and head is not None and is_untouched(cursor, log, head) else begins
         case _:
             assert_never(cursor)
-
-
-def is_untouched(cursor: Known, log: Log, head: Head) -> bool:
-    """Whether no commit but the last own one has changed a row since that one was planned."""
-    since = commits_between(log, cursor.mark.asset, cursor.mark.base, head.version)
-    return since is not None and all(commit.is_quiet or commit.version == cursor.version for commit in since)

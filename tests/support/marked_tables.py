@@ -32,6 +32,9 @@ def run(
     code: Code | None = None,
     asset: str | None = None,
     lost_to: tuple[int, ...] = (),
+    log_after: int | None = None,
+    planned_at: int | None = None,
+    compared: bool = True,
     **definition: str,
 ) -> None:
     """What a run of an asset leaves in its table: a commit with its mark, with rows or without; its definition part by part."""
@@ -45,12 +48,13 @@ def run(
         base + 2,
         "run",
         f"attempt {base}",
-        base,
+        base if planned_at is None else planned_at,
         reads={source: position},
-        compared=True,
+        compared=compared,
         definition=definition or None,
         code=code,
         lost_to=lost_to,
+        log_after=log_after,
     )
     properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
     if rows or base < 0:

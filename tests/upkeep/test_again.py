@@ -84,6 +84,18 @@ def test_a_table_of_partitions_has_a_position_for_each(root: Path) -> None:
     assert due(root, "daily") == []
 
 
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_an_archive_that_was_edited_before_its_newest_mark_is_left_alone(tmp_path: Path, *, is_edited: bool) -> None:
+    """A new mark would be planned behind the edit, and then nobody would see it."""
+    append(tmp_path, "orders", 1)
+    run(tmp_path, "copies", "orders", log_after=-1)
+    if is_edited:
+        append(tmp_path, "copies", 7)
+    run(tmp_path, "copies", "orders", log_after=-1, planned_at=0, compared=False)
+    set_back(tmp_path / "copies", 20)
+    assert len(due(tmp_path)) == (0 if is_edited else 1)
+
+
 def test_the_mark_says_what_it_said_and_that_it_compared_nothing(root: Path) -> None:
     log = log_of(root)
     head = log.head()

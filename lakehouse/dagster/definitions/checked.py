@@ -11,6 +11,7 @@ import dagster as dg
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.cursor.again import is_untouched
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor, newest_own
 from lakehouse.cursor.unread import Unread, unread
@@ -24,7 +25,7 @@ from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.delta.expect import Evaluation, Expect
 from lakehouse.delta.log import Head, Log
 from lakehouse.difference.expectations import evaluate
-from lakehouse.read.archive import COMMIT_VERSION, is_untouched
+from lakehouse.read.archive import COMMIT_VERSION
 from lakehouse.read.asset import PastRows
 from lakehouse.spark.progress import watching
 from lakehouse.spark.table_version import TableRef, TableVersion

@@ -49,6 +49,7 @@ def begin(
     *,
     slice: Slice | None = None,  # noqa: A002  (the word of the field)
     config: Mapping[str, Any] | None = None,
+    resources: Mapping[str, Any] | None = None,
     request: UserRequest = UserRequest(),
     gap: str | None = None,
     compare_because: str | None = None,
@@ -64,6 +65,7 @@ def begin(
         run_id: Dagster's id of the run.
         slice: The partitions that the run writes; None for all of the table.
         config: The resolved config of the step.
+        resources: The values of the resources that the function takes, each as `resource.field`.
         request: What a user asks of the run by its tags.
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
         compare_because: Why everything has to be compared, if an earlier try of the run found that out.
@@ -82,7 +84,16 @@ def begin(
     head = log.head()
     refuse_request(asset, request, () if slice is None else slice.keys)
     cursor = _cursor(spark, asset, log, head, slice, request)
-    parts = definition(asset.table, slice, asset.read_options, config or {}, asset.policy.ignored_config)
+    ignored, handed = asset.policy.ignored_config, asset.incremental
+    parts = definition(
+        asset.table,
+        slice,
+        asset.read_options,
+        config or {},
+        ignored,
+        inputs=asset.inputs if handed else None,
+        resources=resources if handed else None,
+    )
     together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
     if together is None and compare_because is None:
         compare_because = _why_other_quarantine(spark, asset, cursor, () if slice is None else slice.keys)
@@ -99,6 +110,7 @@ def begin(
         together=together,
         request=request,
         beside=cursor.mark.beside if isinstance(cursor, Known) and asset.table.quarantines else None,
+        quarantine=cursor.mark.quarantine if isinstance(cursor, Known) and asset.table.quarantines else None,
     )
     refuse_unsafe(run, head)
     if request.go_on_from is None or asset.past is PastRows.KEPT:

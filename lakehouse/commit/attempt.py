@@ -120,16 +120,17 @@ def try_both(writing: Writing, planned: Planned, head: Head | None) -> tuple[Wri
         mark says which version of the quarantine goes with it. No attempt if the table holds the result.
     """
     if isinstance(planned, WithQuarantine):
-        version = version_of(planned.run.head)
+        version, at = version_of(planned.run.head), planned.run.head
         if not isinstance(planned.first, Skip):
             quarantine = replace(writing, run=planned.run, log=planned.run.ref.log(lambda: writing.spark))
             attempt = try_once(quarantine, planned.first, planned.run.head)
             if attempt.own is None:
                 return quarantine, attempt
-            version = attempt.own.version
+            version, at = attempt.own.version, quarantine.log.head()
             tell(QuarantineWritten(version, rows_of(attempt.own)))
         has_quarantine = writing.run.table.quarantines and version != NO_TABLE
-        writing = replace(writing, run=replace(writing.run, beside=version if has_quarantine else None))
+        beside, table_id = (version, None if at is None else at.table_id) if has_quarantine else (None, None)
+        writing = replace(writing, run=replace(writing.run, beside=beside, quarantine=table_id))
     statement = of_table(planned)
     return writing, None if isinstance(statement, Skip) else try_once(writing, statement, head)
 

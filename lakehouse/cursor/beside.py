@@ -28,6 +28,8 @@ def why_quarantine_differs(
     beside = cursor.mark.version_of_quarantine
     if head is None:
         return None if cursor.mark.beside is None else f"its quarantine '{quarantine}' is gone"
+    if cursor.mark.quarantine not in (None, head.table_id):
+        return f"its quarantine '{quarantine}' is another table than the one that the last run left"
     if head.version < beside:
         return f"its quarantine '{quarantine}' is at version {head.version}, and was at {beside}"
     commits = commits_between(log, quarantine, beside, head.version)

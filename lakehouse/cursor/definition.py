@@ -20,6 +20,8 @@ LONGEST = 64
 FIELDS = 16
 """So many fields of a config are parts by name; the fields of a larger config are one part."""
 _KEY, _PARTITION_BY, _PARTITIONS, _CONFIG, _READ = "key", "partition_by", "partitions", "config", "read "
+_INPUT, _RESOURCE = "input", "resource"
+"""Begin the parts about what a run hands to the function: the source of an input, the value of a resource's field."""
 _EXPECT, _QUARANTINE = "expect", "quarantine"
 """Begin the parts about expectations that leave rows out, each the condition of one, and about those of which the rows
 are put into a quarantine. There the name counts too, because the rows have it."""
@@ -38,6 +40,9 @@ def definition(
     reads: Mapping[str, Read],
     config: Mapping[str, Any],
     ignored: Collection[str] = (),
+    *,
+    inputs: Mapping[str, str] | None = None,
+    resources: Mapping[str, Any] | None = None,
 ) -> dict[str, str]:
     """The parts that decide which rows a position is about.
 
@@ -46,7 +51,9 @@ def definition(
         slice_: The partitions that the run writes; None for all of the table.
         reads: The options of each source that is read as changes.
         config: The resolved config of the step.
-        ignored: Fields of the config that decide no row.
+        ignored: Fields of the config, and of resources, that decide no row.
+        inputs: The source of each input.
+        resources: The values of the resources that the function takes, each as `resource.field`.
     """
     parts = {
         _KEY: _columns(table.key_columns),
@@ -55,7 +62,9 @@ def definition(
         **{_READ + source: _EACH.join(left_out(read)) for source, read in reads.items()},
         **_expectations(_EXPECT, [each for each in table.expectations if each.leaves_out and not each.quarantines]),
         **_expectations(_QUARANTINE, [each for each in table.expectations if each.quarantines]),
-        **_config({name: value for name, value in config.items() if name not in ignored}),
+        **_digests(_CONFIG, config, ignored),
+        **_digests(_RESOURCE, resources or {}, ignored),
+        **{f"{_INPUT} {short(name)}": source for name, source in (inputs or {}).items()},
     }
     return {name: short(text) for name, text in parts.items() if text}
 
@@ -81,9 +90,28 @@ def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignore
     conditions = _why_other_conditions(before, now)
     if conditions is not None:
         return conditions
-    names = {name for name in {*before, *now} if name.startswith(_CONFIG)} - set(map(_field, ignored))
+    names = {name for name in {*before, *now} if name.startswith(_CONFIG)} - _fields(_CONFIG, ignored)
     other = sorted(name for name in names if before.get(name) != now.get(name))
     return f"its {' and '.join(other)} had another value" if other else None
+
+
+def why_handed_otherwise(before: Definition, now: Definition, ignored: Collection[str] = ()) -> str | None:
+    """Which input has another source, or which resource another value, as half a sentence; None if none has.
+
+    A part that one side lacks decides nothing: then the code of the function changed, or an earlier version wrote the
+    mark.
+
+    Args:
+        before: The definition in the mark.
+        now: The definition of the run.
+        ignored: Fields of resources that decide nothing, although the mark may have their values.
+    """
+    other = sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
+    for name in other:
+        if name.startswith(f"{_INPUT} "):
+            return f"its {name} was '{before[name]}' and is '{now[name]}'"
+    fields = [name for name in other if name.split(" ")[0] == _RESOURCE and name not in _fields(_RESOURCE, ignored)]
+    return f"its {' and '.join(fields)} had another value" if fields else None
 
 
 def left_out(read: Read) -> tuple[str, ...]:
@@ -158,15 +186,17 @@ def _of_condition(name: str, was: str | None, now: str | None) -> str:
     return f"{called} ({was}) is gone" if now is None else f"{called} changed from {was} to {now}"
 
 
-def _config(config: Mapping[str, Any]) -> dict[str, str]:
-    """Digests, because a config may hold secrets."""
-    if len(config) > FIELDS:
-        return {_CONFIG: digest(config)}
-    return {_field(name): digest(value) for name, value in config.items()}
+def _digests(begin: str, values: Mapping[str, Any], ignored: Collection[str]) -> dict[str, str]:
+    """The parts of values by name: digests, because a config or a resource may hold secrets."""
+    counted = {name: value for name, value in values.items() if name not in ignored}
+    if len(counted) > FIELDS:
+        return {begin: digest(counted)}
+    return {f"{begin} {short(name)}": digest(value) for name, value in counted.items()}
 
 
-def _field(name: str) -> str:
-    return f"{_CONFIG} {short(name)}"
+def _fields(begin: str, names: Collection[str]) -> set[str]:
+    """The names of the parts of fields."""
+    return {f"{begin} {short(name)}" for name in names}
 
 
 def _of_column(key: PartitionKey, column: str) -> str:

@@ -75,6 +75,8 @@ class Mark:
         attempt: This try at committing; never used twice.
         base: The target's version when the attempt was planned; -1 if there was no table.
         code_version: The asset's `code_version`.
+        query: Of a `View`, the digests of its text with its arguments, and of what the names in it stand for; empty of
+            another write, and in a mark of an earlier version.
         code: The code of its function; None if a `code_version` stands for it, if it cannot be read, and in a mark of
             an earlier version.
         reads: Each source's position once this commit is in.
@@ -96,6 +98,8 @@ class Mark:
             where rows replace others: each update is then a row that was deleted and one that was inserted.
         beside: The version of the other table, of a table and its quarantine: of the quarantine that goes with the
             commit; of the table that the run of a quarantine's commit had found. None if there is no other.
+        quarantine: The table id of the quarantine that goes with the commit; None if there is none, and in a mark of an
+            earlier version.
         lost_to: For each attempt that the run lost before, the version of the rival's commit; the newest, if several.
     """
 
@@ -118,9 +122,11 @@ class Mark:
     extract: ExtractVersion | None = None
     scope: str | None = None
     columns: str | None = None
+    query: tuple[str, ...] = ()
     code: Code | None = None
     rows: Rows | None = None
     beside: int | None = None
+    quarantine: str | None = None
     lost_to: tuple[int, ...] = ()
 
     @property
@@ -173,9 +179,11 @@ class Mark:
                 | ({"extract": self.extract.text} if self.extract is not None else {})
                 | ({"scope": self.scope} if self.scope is not None else {})
                 | ({"columns": self.columns} if self.columns is not None else {})
+                | ({"query": list(self.query)} if self.query else {})
                 | ({"code": _code_to_json(self.code)} if self.code is not None else {})
                 | ({"rows": _rows_to_json(self.rows)} if self.rows is not None else {})
                 | ({"beside": self.beside} if self.beside is not None else {})
+                | ({"quarantine": self.quarantine} if self.quarantine is not None else {})
                 | ({"lost_to": list(self.lost_to)} if self.lost_to else {})
             },
             separators=(",", ":"),
@@ -233,9 +241,11 @@ class Mark:
                 extract=None if body.get("extract") is None else ExtractVersion.parse(_text(body["extract"])),
                 scope=None if body.get("scope") is None else _text(body["scope"]),
                 columns=None if body.get("columns") is None else _text(body["columns"]),
+                query=_texts(body.get("query", [])),
                 code=None if body.get("code") is None else _code_from_json(body["code"]),
                 rows=None if body.get("rows") is None else _rows_from_json(body["rows"]),
                 beside=None if body.get("beside") is None else _number(body["beside"]),
+                quarantine=None if body.get("quarantine") is None else _text(body["quarantine"]),
                 lost_to=tuple(_number(version) for version in body.get("lost_to", [])),
             )
         except (KeyError, TypeError, AttributeError) as error:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
-from lakehouse.cursor.definition import partial_sources, why_redefined
+from lakehouse.cursor.definition import partial_sources, why_handed_otherwise, why_redefined
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.log import NOTHING_READ
 from lakehouse.delta.policy import Policy, Refresh
@@ -170,17 +170,21 @@ _OF_COST: Mapping[Refresh, PolicyAnswer] = {
 }
 
 
-def computes_everything(past: PastRows, policy: Policy) -> bool:
-    """Whether each run reads everything, because the policy says so. Rows of the past cannot be computed again."""
-    match past:
+def computes_everything(asset: Asset) -> bool:
+    """Whether each run reads everything, because the policy says so.
+
+    Rows of the past cannot be computed again, nor those of an input that leaves rows of its source out.
+    """
+    match asset.past:
         case PastRows.COMPUTED | PastRows.DELIVERED:
-            return policy.chosen_refresh == "full"
+            is_whole = all(read.is_whole for read in asset.read_options.values())
+            return asset.policy.chosen_refresh == "full" and is_whole
         case PastRows.APPENDED | PastRows.KEPT:
             return False
 
 
 def _comparison_by_policy(asset: Asset) -> Reconcile | None:
-    return Reconcile("its policy is refresh='full'") if computes_everything(asset.past, asset.policy) else None
+    return Reconcile("its policy is refresh='full'") if computes_everything(asset) else None
 
 
 def _decision_without_position(asset: Asset, reason: str) -> Reconcile | Refuse:
@@ -213,7 +217,7 @@ def warning_of_new_code(
     """What the log says of code that changed if nothing is compared for that; None if there is nothing to say."""
     if together is not None or not asset.incremental or not isinstance(cursor, Known):
         return None
-    why = asset.why_new_code(cursor.mark)
+    why = _why_new_code(asset, cursor.mark, definition)
     if why is None:
         return None
     if asset.past.is_final:
@@ -296,9 +300,20 @@ def _why_redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> s
     return why_redefined(mark.definition, definition, has_keys=has_keys, ignored=asset.policy.ignored_config)
 
 
+def _why_new_code(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str | None:
+    """Which code, or what a run hands to it, is another than that of a mark; None if none is, or if it does not count.
+
+    A code version that is given stands for the code, and not for what it is handed.
+    """
+    why = asset.why_new_code(mark)
+    if why is not None or asset.policy.new_code == "ignore" or mark.definition is None:
+        return why
+    return why_handed_otherwise(mark.definition, definition, asset.policy.ignored_config)
+
+
 def _comparison_of_new_code(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> Reconcile | None:
     """The comparison after a change of the code. A digest is weaker than a code version, so it refuses nothing."""
-    why = asset.why_new_code(mark)
+    why = _why_new_code(asset, mark, definition)
     if why is None or not compares_new_code(asset, leaves_rows_out=bool(partial_sources(definition))):
         return None
     return Reconcile(why)

@@ -215,9 +215,18 @@ def fit(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFra
         OtherFieldsError: A column has other fields, or has them in another order.
     """
     named = feed.withColumnsRenamed(dict(renames))
-    types = {column.name.lower(): column.dataType for column in named.schema.fields}
-    for column in rows.schema.fields:
-        if field_names(types.get(column.name.lower(), column.dataType)) != field_names(column.dataType):
-            raise OtherFieldsError(column.name)
+    refuse_other_fields(named.schema, rows.schema)
     rows_of_feed = conform(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))
     return padding_like(rows.schema, rows_of_feed)
+
+
+def refuse_other_fields(earlier: StructType, now: StructType) -> None:
+    """Refuses rows of an earlier version that have other fields within a column than the table has now.
+
+    Raises:
+        OtherFieldsError: A column has other fields, or has them in another order.
+    """
+    types = {column.name.lower(): column.dataType for column in earlier.fields}
+    for column in now.fields:
+        if field_names(types.get(column.name.lower(), column.dataType)) != field_names(column.dataType):
+            raise OtherFieldsError(column.name)

@@ -11,7 +11,7 @@ from lakehouse.delta.log import Head, Log, VersionRange, commit_at
 from lakehouse.errors import HistoryError
 from lakehouse.read.archive import Unanswered, archived_after, ask_archive
 from lakehouse.read.content import TIMESTAMP, VERSION, Feed, SourceRead, Times, as_inserted, times_of
-from lakehouse.read.feed_reader import Feeds
+from lakehouse.read.feed_reader import Feeds, refuse_other_fields
 from lakehouse.read.feed_trust import Contradicted, Source, why_retyped, why_unreliable
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import compute_once
@@ -69,7 +69,9 @@ def _tail(changes: SourceRead, log: Log, head: Head, commits: tuple[Commit, ...]
                 return None
             images = [content.frame] if isinstance(content, Feed) else []
             if not first.is_first:
-                rows = conform(replace(at, version=first.version).rows(), at.rows().schema)
+                rows = replace(at, version=first.version).rows()
+                refuse_other_fields(rows.schema, at.rows().schema)
+                rows = conform(rows, at.rows().schema)
                 images.append(as_inserted(rows, first.version, first.timestamp))
             if not images:
                 return None

@@ -76,10 +76,12 @@ class Run:
             commits after a position; or because extracts of several scopes have one version.
         sizes: How much each input holds, as far as a run reads all of it; None if that is unknown.
         columns: The digest of the columns of its result, of a `Merge`; None of another write.
+        query: The digests of a `View`, as `Mark.query`; empty of another write.
         sums: The digest of the sums of an `Aggregate`; None of another write.
         view: What a `View` says of itself; None of another write.
         archives_source: Whether an `Append` adds the whole log of its one source.
         beside: The version of the table's quarantine, for its mark; of the table, in the run of a quarantine.
+        quarantine: The table id of that quarantine; None without one.
         sets_all: Whether the run of a quarantine sets all of it (or of its partitions), and not the rows of some keys.
     """
 
@@ -100,10 +102,12 @@ class Run:
     must_record: bool = False
     sizes: tuple[Size | None, ...] = ()
     columns: str | None = None
+    query: tuple[str, ...] = ()
     sums: str | None = None
     view: ViewReport | None = None
     archives_source: bool = False
     beside: int | None = None
+    quarantine: str | None = None
     sets_all: bool = False
 
     def with_read(self, read: SourceRead, source: Source, now: int) -> "Run":
@@ -284,11 +288,11 @@ class Run:
 
     def _stands_by_policy(self, at: Position, was: Position) -> bool:
         """Whether a source that each run reads as a whole has not moved since the last run."""
-        return at == was and computes_everything(self.asset.past, self.asset.policy)
+        return at == was and computes_everything(self.asset)
 
     def has_nothing_to_do(self) -> bool:
         """Whether the table already holds the result: no source has changes, and no commit is due."""
-        if computes_everything(self.asset.past, self.asset.policy):
+        if computes_everything(self.asset):
             return False
         return bool(self.changes) and self.commit_reason() is None
 
@@ -345,9 +349,11 @@ class Run:
             extract=self.extract,
             scope=self.scope,
             columns=self.columns,
+            query=self.query,
             code=self.asset.code,
             rows=rows,
             beside=self.beside,
+            quarantine=self.quarantine,
             lost_to=lost_to,
         )
 

@@ -15,7 +15,7 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.errors import WriteError
 from lakehouse.spark.session import is_connect
 from lakehouse.spark.table_version import TableRef
-from lakehouse.spark.types import ATOMS, CHAR, fields_within, sql_type, widened_by_delta, widens
+from lakehouse.spark.types import ATOMS, CHAR, fields_within, padding_like, sql_type, widened_by_delta, widens
 
 BROKEN = "lakehouse-broken-promise:"
 
@@ -199,14 +199,17 @@ def fit(
 
 
 def _pad(frame: DataFrame, have: StructType) -> DataFrame:
-    """The frame, whose texts for CHAR columns have the blanks with which Spark reads them from the table."""
+    """The frame, whose texts for CHAR columns are as Spark reads them from the table: with blanks, and known as CHARs.
+
+    Otherwise a condition such as `status = 'new'` would hold of the first run's rows alone.
+    """
     chars = {column.name: _CHAR.fullmatch(str(column.metadata.get(CHAR))) for column in have.fields}
     lengths = {name: int(char.group(1)) for name, char in chars.items() if char is not None}
     texts = {
         name: F.when(F.length(quote(name)) < length, F.rpad(quote(name), length, " ")).otherwise(F.col(quote(name)))
         for name, length in lengths.items()
     }
-    return frame.withColumns(texts) if texts else frame
+    return padding_like(have, frame.withColumns(texts)) if texts else frame
 
 
 def _new_fields(stored: StructField, computed: StructField | None) -> dict[str, str]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.cursor.definition import LONGEST, definition, left_out, read_in, why_redefined
+from lakehouse.cursor.definition import LONGEST, definition, left_out, read_in, why_handed_otherwise, why_redefined
 from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
 from lakehouse.delta.table import Read, Table
 
@@ -106,3 +106,33 @@ def test_no_definition_is_large(keys: int, fields: int, text: str) -> None:
     )
     assert all(len(part) <= LONGEST for part in parts.values())
     assert len(json.dumps(parts)) <= 4096
+
+
+def handed(inputs: dict[str, str], resources: dict[str, object], ignored: tuple[str, ...] = ()) -> dict[str, str]:
+    return definition(Table(), None, {}, {}, ignored, inputs=inputs, resources=resources)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "resources", "said"),
+    [
+        ({"old": "a", "new": "b"}, {"rules.least": 1}, None),
+        ({"old": "b", "new": "a"}, {"rules.least": 1}, "its input new was 'b' and is 'a'"),
+        ({"old": "a", "newer": "c"}, {"rules.least": 1}, None),
+        ({"old": "a", "new": "b"}, {"rules.least": 2}, "its resource rules.least had another value"),
+        ({"old": "a", "new": "b"}, {"others.least": 2}, None),
+        ({}, {}, None),
+    ],
+)
+def test_another_source_behind_an_input_and_another_value_of_a_resource_are_noticed(
+    inputs: dict[str, str], resources: dict[str, object], said: str | None
+) -> None:
+    """What one side lacks is believed: the code changed with it, or an earlier version wrote the mark."""
+    before = handed({"old": "a", "new": "b"}, {"rules.least": 1})
+    assert why_handed_otherwise(before, handed(inputs, resources)) == said
+    assert why_redefined(before, handed(inputs, resources), has_keys=True) is None
+
+
+def test_a_field_of_a_resource_that_is_ignored_decides_nothing() -> None:
+    before, now = handed({}, {"db.token": 1}), handed({}, {"db.token": 2})
+    assert why_handed_otherwise(before, now, ("db.token",)) is None
+    assert why_handed_otherwise(before, handed({}, {"db.token": 2}, ("db.token",)), ("db.token",)) is None

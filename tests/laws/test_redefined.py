@@ -17,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Read, Retry, Table
+from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Policy, Read, Retry, Table
 from tests.support.slow import slow
 
 PLAIN = {"delta.enableDeletionVectors": "false"}
@@ -35,6 +35,13 @@ class Limit(dg.Config):
     limit: int = 0
 
 
+class Rules(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgument]
+    """The same as a resource, as people share it between assets; the token decides no row."""
+
+    limit: int = 0
+    token: str = ""
+
+
 @dataclass(frozen=True)
 class Running:
     spark_session: SparkSession
@@ -48,17 +55,17 @@ class Lake:
     root: Path
     instance: dg.DagsterInstance
 
-    def write(self, *rows: tuple[int, str, int, int], partition_by: str | None = None) -> None:
+    def write(self, *rows: tuple[int, str, int, int], partition_by: str | None = None, table: str = "src") -> None:
         named = [{"id": i, "g": g, "v": v, "at": NEW_YEAR + timedelta(hours=hours)} for i, g, v, hours in rows]
         write_deltalake(
-            str(self.root / "src"),
+            str(self.root / table),
             pa.Table.from_pylist(named, schema=SCHEMA),
             mode="append",
             partition_by=partition_by,
             configuration={"delta.enableChangeDataFeed": "true"},
         )
 
-    def run(self, *assets: Any, partition: str | None = None, limit: int | None = None) -> str:
+    def run(self, *assets: Any, partition: str | None = None, limit: int | None = None, **resources: Any) -> str:
         """The run's warnings, or why it failed: nothing was written then."""
         manager = DeltaIOManager(
             spark=Running(self.spark), root=str(self.root), conflicts=Retry(attempts=1, wait_initial=0, wait_max=0)
@@ -66,7 +73,7 @@ class Lake:
         result = dg.materialize(
             [*assets],
             selection=["made"],
-            resources={"io_manager": manager},
+            resources={"io_manager": manager, **resources},
             instance=self.instance,
             partition_key=partition,
             raise_on_error=False,
@@ -144,6 +151,45 @@ def test_rows_under_another_config_are_those_of_that_config(redefined: Lake) -> 
     for limit in (4, 2, 3):
         redefined.run(SRC, made, limit=limit)
         assert redefined.made("v") == [(v,) for _, _, v, _ in ROWS if v >= limit]
+
+
+@pytest.mark.slow
+def test_rows_under_another_value_of_a_resource_are_those_of_that_value(redefined: Lake) -> None:
+    policy = Policy(ignore_config="rules.token")
+
+    @dg.asset(metadata=Table(key=("id", "g"), properties=PLAIN, policy=policy))
+    def made(src: Changes, rules: Rules) -> Merge:
+        touched = src.touched("id", "g")
+        return Merge(touched.rows.where(F.col("v") >= rules.limit), touched)
+
+    redefined.write(*ROWS)
+    for limit in (4, 2, 3):
+        redefined.run(SRC, made, rules=Rules(limit=limit))
+        assert redefined.made("v") == [(v,) for _, _, v, _ in ROWS if v >= limit]
+    version = DeltaTable(str(redefined.root / "made")).version()
+    redefined.run(SRC, made, rules=Rules(limit=3, token="another"))
+    assert DeltaTable(str(redefined.root / "made")).version() == version
+
+
+def difference_of(old: str, new: str) -> dg.AssetsDefinition:
+    @dg.asset(ins={"old": dg.AssetIn(old), "new": dg.AssetIn(new)}, metadata=Table(key="id", properties=PLAIN))
+    def made(old: Changes, new: Changes) -> Merge:
+        touched = old.touched("id") | new.touched("id")
+        was, now = old.source.selectExpr("id", "v AS was"), new.source.selectExpr("id", "v AS now")
+        return Merge(touched.of(was.join(now, "id").selectExpr("id", "now - was AS v")), touched)
+
+    return made
+
+
+@pytest.mark.slow
+def test_inputs_whose_sources_were_exchanged_are_noticed(redefined: Lake) -> None:
+    for table, factor in (("src", 1), ("later", 10)):
+        redefined.write(*((i, "p", i * factor, 0) for i in (1, 2)), table=table)
+    sources = SRC, dg.AssetSpec("later")
+    redefined.run(*sources, difference_of("later", "src"))
+    assert redefined.made("v") == [(-18,), (-9,)]
+    redefined.run(*sources, difference_of("src", "later"))
+    assert redefined.made("v") == [(9,), (18,)]
 
 
 def merged_from(start: int | None) -> dg.AssetsDefinition:

@@ -321,6 +321,7 @@ def under(asset: Asset, **policy: Any) -> Asset:
 
 
 STRICT = under(MERGES, refresh="strict")
+PARTIAL = replace(under(MERGES, refresh="full"), read_options={"src": LATE})
 GONE = Lost("it is gone", Generation.after(1))
 
 
@@ -337,6 +338,7 @@ GONE = Lost("it is gone", Generation.after(1))
         pytest.param(STRICT, known(was=WHOLE), Read(), HERE, ReadFeed, id="strict: a position"),
         pytest.param(under(MERGES, refresh="full"), Fresh(), Read(), HERE, FirstRead, id="full: a first read"),
         pytest.param(under(MERGES, refresh="full"), known(was=WHOLE), Read(), HERE, Reconcile, id="full"),
+        pytest.param(PARTIAL, known(was=LATE_BEFORE), LATE, HERE, ReadFeed, id="full: partial"),
         pytest.param(under(APPENDS, refresh="full"), known(was=WHOLE), Read(), HERE, ReadFeed, id="full: an append"),
         pytest.param(under(MERGES, refresh="incremental"), GONE, Read(), HERE, Reconcile, id="incremental: lost"),
     ],
@@ -418,3 +420,18 @@ def test_a_policy_has_an_answer_to_each_need_of_all_rows() -> None:
     words = ("auto", "incremental", "strict", "full")
     given = {need: tuple(answer_by_policy(need, word) for word in words) for need in NeedOfAllRows}
     assert given == OF_EACH_WORD
+
+
+def test_what_a_run_hands_to_the_function_counts_as_its_code_does() -> None:
+    def wired(asset: Asset, source: str) -> dict[str, str]:
+        return definition(asset.table, None, {"src": Read()}, {}, inputs={"old": source})
+
+    was = known(was=wired(MERGES, "a"))
+    assert "its input old was 'a' and is 'b'" in str(decision_for_all(MERGES, was, wired(MERGES, "b"), None))
+    assert decision_for_all(MERGES, was, wired(MERGES, "a"), None) is None
+    for asset in (APPENDS, under(MERGES, on_new_code="warn"), under(MERGES, refresh="strict")):
+        assert decision_for_all(asset, was, wired(asset, "b"), None) is None
+        assert "its input old was 'a'" in str(warning_of_new_code(asset, was, wired(asset, "b"), None))
+    ignoring = under(MERGES, on_new_code="ignore")
+    assert decision_for_all(ignoring, was, wired(ignoring, "b"), None) is None
+    assert warning_of_new_code(ignoring, was, wired(ignoring, "b"), None) is None

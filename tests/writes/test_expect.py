@@ -221,3 +221,18 @@ def test_of_many_broken_rows_twenty_keys_are_told(source: Lake) -> None:
     (evaluation,) = source.evaluations
     assert (evaluation.rows, evaluation.broken, len(evaluation.keys)) == (34, 32, 20)
     assert evaluation.share == pytest.approx(32 / 34)
+
+
+@WAYS
+@pytest.mark.parametrize("on_failure", ["drop", slow("quarantine"), slow("fail")])
+def test_a_condition_on_a_char_is_judged_alike_in_each_run(lake: Lake, limits: Limits, on_failure: OnFailure) -> None:
+    """Spark pads the column and what it is compared with, as long as it knows that the column is a CHAR."""
+    lake.create("src", [(1, "new", 1), (2, "paid", 1)], "id INT, g CHAR(10), v INT")
+    table = Table(key="id", expect=Expect("g IN ('new', 'paid')", on_failure))
+    with in_force(limits):
+        lake.materialize(copies, table)
+        lake.sql("UPDATE {src} SET v = 2 WHERE id = 1")
+        lake.materialize(copies, table)
+        assert [(row[0], row[2]) for row in lake.rows("copies")] == [(1, 2), (2, 1)]
+        lake.materialize(copies, table, compare="a full refresh was asked for")
+        assert len(lake.rows("copies")) == 2

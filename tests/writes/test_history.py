@@ -19,7 +19,7 @@ from lakehouse.read.touched_keys import FromFeed
 from lakehouse.writes.write import complete, plan
 from tests.support.extracts import HISTORIES
 from tests.support.history_model import EPOCH, history_of, states_of
-from tests.support.lake import Lake
+from tests.support.lake import Lake, cleaned
 from tests.support.model import SRC, Delete, Insert, MergeRows, Model, Optimize, Overwrite, Rekey, Update
 from tests.support.raises import raises_code
 from tests.support.slow import slow
@@ -249,3 +249,18 @@ def test_a_reader_of_a_history_takes_rows_from_its_feed_by_the_rows_key(lake: La
         lake.materialize(named, Table(key=("id", "__START_AT")))
     rows = lake.frame("tracked").select("id", "__START_AT", "__END_AT", "k").collect()
     assert sorted(map(tuple, lake.frame("named").collect()), key=repr) == sorted(map(tuple, rows), key=repr)
+
+
+@pytest.mark.slow
+def test_the_past_begins_where_a_column_of_the_source_has_the_fields_that_it_has_now(lake: Lake) -> None:
+    lake.spark.sql(
+        f"CREATE TABLE {lake.ref('src').identifier} (id INT, v INT, s STRUCT<a: INT>) USING delta "
+        "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.checkpointInterval' = '3')"
+    )
+    lake.sql("INSERT INTO {src} VALUES (1, 1, named_struct('a', 1))")
+    cleaned(lake, "src")
+    lake.sql("ALTER TABLE {src} ADD COLUMN s.b INT")
+    lake.sql("UPDATE {src} SET s.b = 7")
+    lake.materialize(whole, KEYED)
+    rows = [(row.id, row.s.a, row.s.b) for row in lake.frame("whole").where("__END_AT IS NULL").collect()]
+    assert rows == [(1, 1, 7)]

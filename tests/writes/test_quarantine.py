@@ -335,6 +335,22 @@ def test_a_run_of_a_partition_leaves_the_quarantine_of_the_others(source: Lake, 
 
 
 @pytest.mark.slow
+def test_each_partition_notices_that_the_quarantine_was_made_again(source: Lake) -> None:
+    import shutil
+
+    table = Table(key="id", partition_by="g", expect=POSITIVE)
+    for group in ("a", "b"):
+        source.materialize(copies, table, slice=slice_of(group))
+    shutil.rmtree(source.root / "copies_quarantine")
+    source.materialize(copies, table, slice=slice_of("b"))
+    assert [row[0] for row in quarantined(source)] == [3], "the new quarantine is at the version that partition a knows"
+    source.sql("UPDATE {src} SET v = 6 WHERE id = 1")
+    assert "is another table than the one" in str(source.begin(copies, table, slice=slice_of("a")).run.together)
+    source.materialize(copies, table, slice=slice_of("a"))
+    assert [row[0] for row in quarantined(source)] == [2, 3]
+
+
+@pytest.mark.slow
 def test_others_read_a_quarantine_as_they_read_any_table(source: Lake) -> None:
     source.materialize(copies, TABLE)
     source.materialize(alerts, Table(key="id"))

@@ -11,7 +11,7 @@ import dagster as dg
 
 from lakehouse.dagster.code.view_texts import only_text_of
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function, write_of
-from lakehouse.dagster.contexts import by_field, log_and_head, pin_source
+from lakehouse.dagster.contexts import by_field, fields_of, log_and_head, pin_source
 from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
 from lakehouse.delta.commit_info import count_of
@@ -202,7 +202,12 @@ class _Subject:
             f"forecast {uuid4().hex[:8]}",
             slice=None if self.partition_key is None else table.slice([self.partition_key]),
             config=config,
+            resources=fields_of(self.resources()),
         )
+
+    def resources(self) -> dict[str, Any]:
+        """The resources that the function takes, by their keys."""
+        return {name: (self.defs.resources or {})[name] for name in self.asset.op.required_resource_keys}
 
     def plan(self, step: Materialization, name: str, source: Source) -> ReadPlan | None:
         """What would be read of an input; None of one that is read whole, as a snapshot."""
@@ -292,8 +297,9 @@ def _with_plan_of_view(write: WriteForecast, view: View, step: Materialization) 
 
 def _context(subject: _Subject, config: Any) -> dg.AssetExecutionContext:
     """What a run gives the function beside its inputs: resources, config and the partition."""
-    resources = {name: (subject.defs.resources or {})[name] for name in subject.asset.op.required_resource_keys}
-    return dg.build_asset_context(resources=resources, partition_key=subject.partition_key, asset_config=config)
+    return dg.build_asset_context(
+        resources=subject.resources(), partition_key=subject.partition_key, asset_config=config
+    )
 
 
 def _read(subject: _Subject, step: Materialization, sources: Mapping[str, Source]) -> Iterator[tuple[str, Any]]:

@@ -17,6 +17,7 @@ from lakehouse.views.algebra import (
     Query,
     Scan,
     in_parentheses,
+    is_captured,
     nodes_of,
     substitute,
 )
@@ -101,18 +102,25 @@ def _as_sums(query: Query) -> Added:
     for output in query.outputs:
         if output.column in node.groups:
             group = computed.get(output.column, exp.column(output.column))
-            by[output.name] = _sql(substitute(group, own), output.name)
+            by[output.name] = _sql(_of_table(group, own), output.name)
             continue
         computation = top.get(output.column, exp.column(output.column))
         value = _value(query, output.name, computation, node.aggregates, computed)
         if value is None and count is None:
             count = output.name
         else:
-            sums[output.name] = "1" if value is None else _sql(substitute(value, own), output.name)
+            sums[output.name] = "1" if value is None else _sql(_of_table(value, own), output.name)
     if count is None:
         raise _NotAddedError("no column is count(*), which tells when a group has no row left")
-    conditions = [_sql(substitute(each, own), "WHERE") for each in where]
+    conditions = [_sql(_of_table(each, own), "WHERE") for each in where]
     return Added(source.table, by, count, sums, " AND ".join(conditions) or None)
+
+
+def _of_table(expression: Expression, own: Mapping[str, Expression]) -> Expression:
+    """An expression over the table's own columns."""
+    if is_captured(expression, own):
+        raise _NotAddedError("a parameter of a lambda has the name of a column")
+    return substitute(expression, own)
 
 
 def _why_no_groups(node: Node) -> str:

@@ -316,6 +316,13 @@ def substitute(expression: Expression, by: Mapping[str, Expression]) -> Expressi
     return expression.copy().transform(replace)
 
 
+def is_captured(expression: Expression, by: Mapping[str, Expression]) -> bool:
+    """Whether `substitute` would put a column in that a parameter of a lambda of the expression hides there."""
+    put = {name.lower() for each in columns_in(expression) & by.keys() for name in columns_in(by[each])}
+    lambdas = expression.find_all(exp.Lambda)
+    return any(parameter.name.lower() in put for each in lambdas for parameter in each.expressions)
+
+
 def nulls_of(names: Iterable[str]) -> dict[str, Expression]:
     """NULL for each of some columns."""
     return {name: exp.null() for name in names}

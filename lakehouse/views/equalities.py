@@ -1,5 +1,6 @@
 """What conditions say of NULL, and which columns they make equal."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from lakehouse.views.algebra import Join, Side, columns, columns_in
 
 _COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like)
 """What is NULL if one of both sides is."""
+_EQUAL_BUT_OTHER = re.compile(r"\b(double|float|collate)\b", re.IGNORECASE)
+"""Is in the name of a type whose equal values may be told apart: by a cast to a text, by a hash."""
 _PROPAGATING = (
     exp.Column,
     exp.Identifier,
@@ -51,14 +54,18 @@ def _is_null_with(expression: Expression, of: frozenset[str]) -> bool:
 
 
 def equal_columns(condition: Expression, types: Mapping[str, str]) -> tuple[str, str] | None:
-    """The two columns of one type that a condition says are equal; equality of two types is no equivalence."""
+    """The two columns of one type that a condition says hold one value.
+
+    Not of two types; nor of a type that calls different values equal: 0.0 and -0.0, and texts under a collation.
+    """
     if not isinstance(condition, exp.EQ):
         return None
     one, other = condition.this, condition.expression
     if not (isinstance(one, exp.Column) and isinstance(other, exp.Column)):
         return None
     kind = types.get(one.name)
-    return (one.name, other.name) if kind is not None and kind == types.get(other.name) else None
+    is_one_value = kind is not None and kind == types.get(other.name) and _EQUAL_BUT_OTHER.search(kind) is None
+    return (one.name, other.name) if is_one_value else None
 
 
 class Classes:

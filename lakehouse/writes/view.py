@@ -177,7 +177,7 @@ class View(Write):
 
         with interpreting(spark(), run.inputs):
             bound = bind(spark, run, self.text)
-            run = with_key(run, bound.analysis)
+            run = replace(with_key(run, bound.analysis), query=bound.analysis.digests)
             return self._complete(spark, run, bound, self._compute(spark, run, bound))
 
     @staticmethod
@@ -192,11 +192,15 @@ class View(Write):
             ViewError: Changes cannot be followed.
         """
         from lakehouse.views.explained import how_followed
+        from lakehouse.views.on_spark.run_facts import why_other_query
 
         key, added = run.table.key_columns, _added_of(run, analysis)
         is_kept = _may_keep_sums(run) if run.view is None else run.sums is not None
         why_no_sums = added if isinstance(added, str) else None if is_kept else _NO_SUMS_YET
         lines = how_followed(analysis, key, why_no_sums) if run.view is None else run.view.followed
+        other = why_other_query(run, analysis.digests[:1])
+        if other is not None:
+            lines = (*lines, f"A run that changes reach computes all rows, because {other.why}.")
         why = None if why_no_sums is None else analysis.why_never_by_keys(key, has_key=bool(key))
         if why is None:
             return lines
@@ -210,10 +214,16 @@ class View(Write):
         """
         from lakehouse.views.on_spark.bound_text import Whole
         from lakehouse.views.on_spark.computing import compute
-        from lakehouse.views.on_spark.run_facts import why_dear
+        from lakehouse.views.on_spark.run_facts import why_dear, why_other_query
 
         key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
-        computed = _why_whole(run) or bound.whole or _kept_sums(spark, run, bound) or why_dear(run)
+        computed = (
+            _why_whole(run)
+            or bound.whole
+            or why_other_query(run, run.query)
+            or _kept_sums(spark, run, bound)
+            or why_dear(run)
+        )
         computed = computed or compute(bound, key, refresh, lambda: _rows_of_table(spark, run))
         match computed:
             case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:
@@ -298,11 +308,11 @@ def _has_no_changes(run: Run) -> bool:
 
 
 def _with_former_columns(run: Run) -> Run:
-    """The run with the columns of the result, and the sums, that its table holds, for its mark."""
+    """The run with the columns, the sums and the query that its table holds, for its mark."""
     if not isinstance(run.cursor, Known):
         return run
     mark = run.cursor.mark
-    return replace(run, columns=mark.columns, sums=mark.aggregate)
+    return replace(run, columns=mark.columns, sums=mark.aggregate, query=mark.query)
 
 
 def _adds(run: Run) -> bool:

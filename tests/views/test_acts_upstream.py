@@ -1,5 +1,6 @@
 """What people do to the tables of a view: after each act the view is what its query gives."""
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from lakehouse import Changes, Policy, Table, View
 from lakehouse.delta.limits import Limits, in_force
 from tests.support.lake import Lake
+from tests.support.views import Kept
 
 pytestmark = [pytest.mark.slow, pytest.mark.anywhere]
 BY_KEYS = Table(key="id", policy=Policy(refresh="incremental"))
@@ -67,6 +69,62 @@ def test_a_column_of_the_join_is_widened_renamed_and_another_has_its_name(lake: 
         for act in acts:
             lake.sql(act)
         follow(lake, named)
+
+
+MEANINGS: dict[str, tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]] = {
+    "NATURAL JOIN meets by a new column": (
+        "SELECT a.id, b.city FROM a NATURAL JOIN b",
+        {"a": "id int, k int", "b": "k int, city string"},
+        ("INSERT INTO {a} VALUES (1, 1), (2, 1)", "INSERT INTO {b} VALUES (1, 'x')"),
+        (
+            "ALTER TABLE {a} ADD COLUMNS (at int)",
+            "ALTER TABLE {b} ADD COLUMNS (at int)",
+            "UPDATE {a} SET k = 1 WHERE id = 1",
+        ),
+    ),
+    "columns of a branch change places": (
+        "SELECT id, x, y FROM (SELECT * FROM a UNION ALL SELECT * FROM b)",
+        {"a": "id int, x int, y int", "b": "id int, x int, y int"},
+        ("INSERT INTO {a} VALUES (1, 1, 2)", "INSERT INTO {b} VALUES (2, 1, 2), (3, 1, 2)"),
+        ("ALTER TABLE {b} ALTER COLUMN y AFTER id", "UPDATE {b} SET x = 5 WHERE id = 3"),
+    ),
+    "a new column has the name of an alias": (
+        "SELECT id, k AS x, x + 1 AS y FROM a",
+        {"a": "id int, k int"},
+        ("INSERT INTO {a} VALUES (1, 1), (2, 1)",),
+        ("ALTER TABLE {a} ADD COLUMNS (x int)", "UPDATE {a} SET x = 7 WHERE id = 1"),
+    ),
+    "a new column hides one of the query around": (
+        "SELECT id FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND city = 'x')",
+        {"a": "id int, k int, city string", "b": "k int"},
+        ("INSERT INTO {a} VALUES (1, 1, 'x'), (2, 1, 'x')", "INSERT INTO {b} VALUES (1)"),
+        ("ALTER TABLE {b} ADD COLUMNS (city string)", "UPDATE {a} SET city = 'x' WHERE id = 1"),
+    ),
+    "a struct has one more field in a text": (
+        "SELECT id, CAST(s AS STRING) AS t FROM a",
+        {"a": "id int, s struct<p: int>"},
+        ("INSERT INTO {a} VALUES (1, named_struct('p', 1)), (2, named_struct('p', 2))",),
+        ("ALTER TABLE {a} ADD COLUMNS (s.q int)", "UPDATE {a} SET s.q = 3 WHERE id = 1"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MEANINGS)
+def test_the_same_text_over_other_columns_is_another_query(lake: Lake, name: str) -> None:
+    text, tables, rows, acts = MEANINGS[name]
+    view = Kept("kept", text)
+    for table, columns in tables.items():
+        feed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+        lake.spark.sql(f"CREATE TABLE {lake.ref(table).identifier} ({columns}) USING delta {feed}")
+    for act in rows:
+        lake.sql(act)
+    lake.materialize(view.asset, BY_KEYS)
+    for act in acts:
+        lake.sql(act)
+        lake.materialize(view.asset, BY_KEYS)
+    in_place = {table: "{" + table + "}" for table in tables}
+    due = lake.sql(re.sub(r"(FROM|JOIN) (\w+)", lambda found: f"{found[1]} {in_place[found[2]]} {found[2]}", text))
+    assert lake.rows("kept") == sorted(map(tuple, due), key=repr)
 
 
 def test_keys_that_a_table_pads_are_found(lake: Lake) -> None:

@@ -1,9 +1,12 @@
 """What sqlglot writes of an expression for Spark is what the text says, for each function and operator in the lists."""
 
+import re
+
 import pytest
 import sqlglot
 from sqlglot import exp
 
+from lakehouse.errors.views import ViewError
 from lakehouse.views.functions import (
     AGGREGATES,
     CALLABLE,
@@ -124,7 +127,13 @@ CHANGED = [
     *("regexp_like(a, b)", "sequence(a, b, c)", "space(a)", "str_to_map(a)", "string_agg(a, ',')", "struct(a, b)"),
     *("timestampadd(DAY, 1, a)", "timestampdiff(DAY, a, b)", "to_char(a, b)", "to_number(a, b)", "var_samp(a)"),
     *("to_timestamp(a, b)", "to_unix_timestamp(a)", "to_utc_timestamp(a, b)", "unix_date(a)"),
-    *("date_trunc(b, a)", "trunc(a, b)", "regexp_replace(a, b)", "cast(a AS VARCHAR(3))", "X'1F'", "r'\\d'", "'a\\nb'"),
+    *(
+        "regexp_replace(a, b)",
+        "cast(a AS VARCHAR(3))",
+        "X'1F'",
+        "r'\\d'",
+        "'a\\nb'",
+    ),
     *("'a' 'b'", "a AT TIME ZONE 'x'", "a & 1 << 3", "a | b >> 1", "a - INTERVAL 1 DAY 2 HOURS"),
     *("a * INTERVAL '1' YEAR '2' MONTH", "a BETWEEN b AND c - INTERVAL 1 DAY 2 HOURS"),
 ]
@@ -168,6 +177,30 @@ def test_each_printable_function_is_called_above():
 def test_each_function_that_is_written_otherwise_is_called_above():
     called = {call.partition("(")[0].lower() for call in CHANGED} & CALLABLE
     assert called - PRINTABLE_FUNCTIONS == REWRITTEN_FUNCTIONS - {"interval"}
+
+
+@pytest.mark.parametrize("call", [*CALLS, *SYNONYMS, *CHANGED])
+def test_the_tree_has_each_column_of_a_call(call: str):
+    """Nobody would see that a column which it loses decides a value."""
+    written = set(re.findall(r"(?<!')\b[a-g]\b(?!')", re.sub(r"'[^']*'", "", call)))
+    of_a_unit = {"a"} if re.match("(date_add|datediff)\\(a, b, c", call, re.IGNORECASE) else set[str]()
+    assert {each.name for each in tree_of(call).find_all(exp.Column)} >= written - of_a_unit
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "date_trunc(b, a)",
+        "date_trunc(lower('DAY'), a)",
+        "trunc(a, b)",
+        "trunc(a, concat('M', b))",
+        "percentile(a, 0.5, b)",
+    ],
+)
+def test_a_call_whose_argument_the_tree_would_lose_is_refused(call: str):
+    with pytest.raises(ViewError) as refused:
+        tree_of(call)
+    assert refused.value.code == "VIEW_UNKNOWN_FUNCTION"
 
 
 def test_no_function_is_in_two_lists():

@@ -48,6 +48,23 @@ OF_ORDERS = (
     "INSERT INTO {o} VALUES (10, 3, 1)",
     "DELETE FROM {c} WHERE city = 'B'",
 )
+MARKS = {"t": ("id int, marks array<int>, mark int", "(1, array(5, 7), 6), (2, array(1, 2), 3), (3, NULL, 1)")}
+PASSED = "size(filter(marks, mark -> mark >= least))"
+OF_MARKS = (
+    "UPDATE {t} SET mark = 8 WHERE id = 1",
+    "INSERT INTO {t} VALUES (4, array(9), 9)",
+    "UPDATE {t} SET marks = array(3, 4) WHERE id = 2",
+    "DELETE FROM {t} WHERE id = 4",
+)
+STATES = {
+    "t": ("id int, status string, flag boolean", "(1, 'a', true), (2, 'c', true), (3, 'c', false), (4, 'b', NULL)")
+}
+OF_STATES = (
+    "UPDATE {t} SET flag = false WHERE id = 1",
+    "UPDATE {t} SET status = 'b' WHERE id = 2",
+    "UPDATE {t} SET status = 'a' WHERE id = 3",
+    "DELETE FROM {t} WHERE id = 2",
+)
 SHOPS = {
     "web": ("cust_no string, amt int", "('0042', 10), ('7', 1)"),
     "shop": ("cust_no bigint, amt int", "(42, 5)"),
@@ -148,6 +165,49 @@ CASES = {
             "INSERT INTO {o} VALUES (3, 'ab')",
             "DELETE FROM {c} WHERE k = 'x'",
         ),
+    ),
+    "the parameter of a lambda is called as a column": Case(
+        f"SELECT {PASSED} AS passed, max(id) AS newest FROM (SELECT id, mark AS least, marks FROM t) s GROUP BY 1",
+        "passed",
+        MARKS,
+        OF_MARKS,
+    ),
+    "sums by a group with a lambda": Case(
+        f"SELECT {PASSED} AS passed, count(*) AS n FROM (SELECT id, mark AS least, marks FROM t) s GROUP BY 1",
+        "passed",
+        MARKS,
+        OF_MARKS,
+    ),
+    "zeros of two signs are equal and have two texts": Case(
+        "SELECT CAST(o.x AS STRING) AS k, max(c.city) AS city FROM o JOIN c ON o.x = c.x GROUP BY 1",
+        "k",
+        {
+            "o": ("id int, x double", "(1, 0.0D), (2, 1.5D)"),
+            "c": ("x double, city string", "(-0.0D, 'A'), (1.5D, 'B')"),
+        },
+        ("UPDATE {c} SET city = 'Z' WHERE x = 0", "UPDATE {o} SET id = 3 WHERE id = 1", "DELETE FROM {c} WHERE x = 0"),
+    ),
+    "an alias in SELECT is IN": Case(
+        "SELECT id FROM (SELECT id, status IN ('a', 'b') AS open, flag = open AS agrees FROM t) WHERE agrees",
+        "id",
+        STATES,
+        OF_STATES,
+    ),
+    "two subqueries with one text, in the branches of OR": Case(
+        """SELECT id, status FROM t WHERE (flag AND EXISTS (SELECT 1 FROM c WHERE c.status = t.status))
+           OR (id > 2 AND EXISTS (SELECT 1 FROM c WHERE c.status = t.status))""",
+        "id",
+        {**STATES, "c": ("status string", "('a'), ('c')")},
+        (*OF_STATES, "DELETE FROM {c} WHERE status = 'a'", "INSERT INTO {c} VALUES ('b')"),
+    ),
+    "a named window after QUALIFY": Case(
+        "SELECT status, id FROM t QUALIFY row_number() OVER w = 1 WINDOW w AS (PARTITION BY status ORDER BY id)",
+        "status",
+        STATES,
+        OF_STATES,
+    ),
+    "LATERAL VIEW whose table is called AS": Case(
+        "SELECT id, count(e) AS n FROM t LATERAL VIEW explode(marks) AS e GROUP BY id", "id", MARKS, OF_MARKS
     ),
     "one column under two names, which may be NULL": Case(
         "SELECT c.city AS a, c.city AS b, count(*) AS n FROM o LEFT JOIN c USING (customer_id) GROUP BY c.city",

@@ -206,12 +206,19 @@ def spell(sequence: tuple[Token, ...]) -> str:
     return "".join(pieces)
 
 
+_SAY_NAMES = frozenset({"TO_JSON", "TO_XML", "TO_VARIANT_OBJECT", "TYPEOF", "SCHEMA_OF_VARIANT"})
+"""Functions whose values have the names of fields in them, with their case."""
+
+
 def canonical(text: str, origin: Origin = Origin()) -> tuple[str, ...]:
     """What decides the meaning of a text: its tokens, words in upper case, without comments and white space.
 
-    The name of a parameter keeps its case, in which Spark looks for its value.
+    The name of a parameter keeps its case, in which Spark looks for its value. All words keep it in a text that puts
+    names of fields into values: `to_json(struct(a AS City))`.
     """
     sequence = tokens(text, origin)
+    if any(token.text.upper() in _SAY_NAMES for token in sequence):
+        return tuple(token.text for token in sequence)
     before = (None, *sequence)
     return tuple(
         token.text.upper()

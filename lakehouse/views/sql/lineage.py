@@ -1,11 +1,14 @@
-"""Of which columns of its tables a column of a query's result takes its value."""
+"""Which columns of its tables the names of a text stand for, and of which a column of the result takes its value."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TypeAlias, assert_never
 
+from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
+from lakehouse.cursor.definition import digest
 from lakehouse.views.algebra import (
     Aggregation,
     Extend,
@@ -20,6 +23,7 @@ from lakehouse.views.algebra import (
     SetOperation,
     Windows,
     columns_in,
+    expressions,
     nodes_of,
 )
 
@@ -92,3 +96,35 @@ class _Origins:
 
     def _add_computed(self, columns: Mapping[str, Expression]) -> None:
         self._parts.update({name: columns_in(expression) for name, expression in columns.items()})
+
+
+def digest_of_names(query: Query) -> str:
+    """A short text that is another one if a name of the text, a star or NATURAL stands for other columns, or types.
+
+    Columns that a table has beside those that the text uses do not count.
+    """
+    return digest(list(_meanings(query)))
+
+
+def _meanings(query: Query) -> Iterator[list[str]]:
+    """Each node's columns in the order of the text: a column of a table with its type, a computed one by its number."""
+    scans = [node for node in nodes_of(query.root) if isinstance(node, Scan)]
+    meanings = {
+        name: f"{number}.{own.lower()} {query.types.get(name, '')}"
+        for number, scan in enumerate(scans)
+        for name, own in scan.names.items()
+    }
+
+    computed = count(1)
+
+    def meaning(name: str) -> str:
+        if name not in meanings:
+            meanings[name] = f"#{next(computed)}"
+        return meanings[name]
+
+    for node in nodes_of(query.root):
+        yield [
+            type(node).__name__,
+            *(meaning(each.name) for one in expressions(node) for each in one.find_all(exp.Column)),
+        ]
+    yield [f"{output.name}={meaning(output.column)}" for output in query.outputs]

@@ -133,7 +133,7 @@ def define_windows(parsed: Parsed) -> None:
     """Put the definition of a named window wherever its name stands."""
     for select in parsed.tree.find_all(exp.Select):
         named = {each.this.name.lower(): each for each in select.args.get("windows") or ()}
-        for window in [each for part in select.expressions for each in part.find_all(exp.Window)]:
+        for window in [each for part in _with_windows(select) for each in part.find_all(exp.Window)]:
             name: exp.Identifier | None = window.args.get("alias")
             if name is None or window.find_ancestor(exp.Select) is not select:
                 continue
@@ -145,6 +145,12 @@ def define_windows(parsed: Parsed) -> None:
             window.set("alias", None)
             for part in ("partition_by", "order", "spec"):
                 window.set(part, whole.args.get(part))
+
+
+def _with_windows(select: exp.Select) -> list[Expr]:
+    """Where a query may name its windows: after SELECT and QUALIFY."""
+    qualify = select.args.get("qualify")
+    return [*select.expressions, *([] if qualify is None else [qualify])]
 
 
 def span_of(node: Expr) -> tuple[int, int] | None:
@@ -311,16 +317,56 @@ _HINTS = frozenset(
 
 def _refuse_calls(parsed: Parsed) -> None:
     """Raise if the text calls what no list has, as the words tell: the tree gives several functions one name."""
-    named = {each.this.meta.get("start") for each in parsed.tree.find_all(exp.TableAlias) if each.columns}
+    aliases = [each.this for each in parsed.tree.find_all(exp.TableAlias) if each.columns]
+    named = {name.meta.get("start") for name in aliases if name is not None}
     triples = zip(parsed.tokens, parsed.tokens[1:], (*parsed.tokens[2:], None), strict=False)
     before: Token | None = None
     for token, bracket, inside in triples:
         is_call = bracket.token_type is TokenType.L_PAREN and re.match(r"[`\w]", parsed.text[token.start]) is not None
         if is_call and token.token_type not in _NO_NAMES and token.start not in named:
             _refuse_call(parsed, before, token, inside)
+            _refuse_lost_argument(parsed, token)
         before = token
 
 
+_UNITS = {"date_trunc": 0, "trunc": 1}
+"""Functions of a unit, and which argument the unit is. The tree keeps no other unit than a text."""
+
+
+def _refuse_lost_argument(parsed: Parsed, token: Token) -> None:
+    """Raise if the tree would lose an argument of a call: nobody would see that its columns decide the value."""
+    name = token.text.lower()
+    if name in _UNITS:
+        unit = next(iter(_arguments(parsed, token)[_UNITS[name] :]), ())
+        if unit and [each.token_type for each in unit] != [TokenType.STRING]:
+            what, remedy = (
+                f"The unit of {name} is no text",
+                "Write CASE around it: WHEN ... THEN date_trunc('DAY', at).",
+            )
+            raise ViewError("VIEW_UNKNOWN_FUNCTION", what, parsed.of_token(unit[0]), remedy)
+    elif name == "percentile" and len(_arguments(parsed, token)) > 2:
+        what, remedy = "percentile has a frequency", "Repeat the rows in a subquery, or write the asset in Python."
+        raise ViewError("VIEW_UNKNOWN_FUNCTION", what, parsed.of_token(token), remedy)
+
+
+def _arguments(parsed: Parsed, name: Token) -> list[tuple[Token, ...]]:
+    """The tokens of each argument of a call."""
+    depth, arguments, argument = 0, list[tuple[Token, ...]](), list[Token]()
+    for token in parsed.tokens[bisect_left(parsed.starts, name.start) + 1 :]:
+        depth -= token.token_type in _CLOSING
+        if depth == 0 and token.token_type is TokenType.R_PAREN:
+            break
+        if depth == 1 and token.token_type is TokenType.COMMA:
+            arguments.append(tuple(argument))
+            argument = []
+        elif depth > 0:
+            argument.append(token)
+        depth += token.token_type in _OPENING
+    return [*arguments, tuple(argument)]
+
+
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
 _NO_NAMES = frozenset({TokenType.NUMBER, TokenType.STRING, TokenType.PARAMETER})
 
 

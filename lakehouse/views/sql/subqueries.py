@@ -121,7 +121,10 @@ def conjuncts(condition: Expression | None) -> tuple[Expression, ...]:
 
 def _of_or(branches: list[tuple[Expression, ...]]) -> tuple[Expression, ...]:
     """(a and b) or (a and c) is a and (b or c), in three-valued logic too."""
-    shared = tuple(each for each in branches[0] if all(each in branch for branch in branches[1:]))
+    # Two subqueries with one text name their tables at two places.
+    shared = tuple(
+        each for each in branches[0] if all(each in branch for branch in branches[1:]) and each.find(exp.Query) is None
+    )
     rest = [tuple(each for each in branch if each not in shared) for branch in branches]
     if not all(rest):
         return shared
@@ -182,7 +185,7 @@ def _meaning(block: Block, name: exp.Column | exp.Dot) -> Expression:
     meaning = resolve(block.reading, name, (block.scope,))
     path = parts_of(name)
     if meaning is None and (alias := block.aliases.get(path[0].lower())) is not None:
-        meaning = exp.Paren(this=alias.copy()) if isinstance(alias, exp.Binary | exp.Unary) else alias.copy()
+        meaning = in_parentheses(alias.copy())
         for part in path[1:]:
             meaning = exp.Dot(this=meaning, expression=exp.to_identifier(part))
         return meaning

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import Join, Scan, SetOperation, Side, column, columns, columns_in, substitute
+from lakehouse.views.algebra import Join, Scan, SetOperation, Side, column, columns, columns_in, is_captured, substitute
 from lakehouse.views.equalities import Classes, on_equalities, without_coalesce
 from lakehouse.views.plan import Found, Image, Restriction, SourceRows, Sql
 from lakehouse.views.steps.relations import print_sql, replace_columns, text
@@ -108,12 +108,16 @@ def flag(step: str) -> Sql:
 def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tuple[KeyLimit, ...]]) -> SourceRows:
     """The place of an occurrence's rows, with limits said of the table's own columns."""
     own = {name: exp.column(own, quoted=True) for name, own in scan.names.items()}
-    alternatives = dict.fromkeys(tuple(_restriction(limit, own) for limit in limits) for limits in any_of)
+    alternatives = dict.fromkeys(
+        tuple(one for limit in limits if (one := _restriction(limit, own)) is not None) for limits in any_of
+    )
     columns = tuple(dict.fromkeys(scan.names[name] for name in names))
     return SourceRows(scan.table, image, columns, () if () in alternatives else tuple(alternatives))
 
 
-def _restriction(limit: KeyLimit, own: dict[str, exp.Column]) -> Restriction:
-    """A limit as a restriction of a table's own columns."""
-    renamed = ((replace_columns(e, own), key) for e, key in limit.pairs)
-    return Restriction(limit.step, tuple((print_sql(e), key) for e, key in renamed), limit.null_safe)
+def _restriction(limit: KeyLimit, own: dict[str, exp.Column]) -> Restriction | None:
+    """A limit as a restriction of a table's own columns; None if no pair of it can be said of these alone."""
+    pairs = [(replace_columns(e, own), key) for e, key in limit.pairs if not is_captured(e, own)]
+    if limit.pairs and not pairs:
+        return None
+    return Restriction(limit.step, tuple((print_sql(e), key) for e, key in pairs), limit.null_safe)

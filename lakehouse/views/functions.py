@@ -81,8 +81,21 @@ FLOATING = STATISTICS | frozenset(
 """Functions that give floating-point numbers, or may give some, whatever they are called with."""
 CHOOSING = frozenset(
     {
-        *("any_value", "array_agg", "collect_list", "first", "first_value", "lag", "last", "last_value", "lead"),
-        *("listagg", "max_by", "min_by", "mode", "nth_value", "ntile", "row_number", "string_agg"),
+        *(
+            "any_value",
+            "approx_percentile",
+            "array_agg",
+            "collect_list",
+            "collect_set",
+            "first",
+            "first_value",
+            "lag",
+            "last",
+            "last_value",
+            "lead",
+        ),
+        *("listagg", "max_by", "min_by", "mode", "nth_value", "ntile", "percentile_approx", "row_number"),
+        "string_agg",
     }
 )
 """Functions that take any order, or any one, of rows that are equal in their order."""

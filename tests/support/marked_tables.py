@@ -35,9 +35,14 @@ def run(
     log_after: int | None = None,
     planned_at: int | None = None,
     compared: bool = True,
+    lookups: tuple[str, ...] = (),
     **definition: str,
 ) -> None:
-    """What a run of an asset leaves in its table: a commit with its mark, with rows or without; its definition part by part."""
+    """What a run of an asset leaves in its table: a commit with its mark, with rows or without; its definition part by part.
+
+    Its inputs are called as their sources; `lookups` are those that it reads as a snapshot.
+    """
+    handed = {f"input {each}": each for each in (source, *lookups)}
     read, path = DeltaTable(str(root / source)), root / name
     base = DeltaTable(str(path)).version() if path.exists() else -1
     position = Position(str(read.metadata().id), read.version())
@@ -51,7 +56,7 @@ def run(
         base if planned_at is None else planned_at,
         reads={source: position},
         compared=compared,
-        definition=definition or None,
+        definition={**definition, **handed} if definition else None,
         code=code,
         lost_to=lost_to,
         log_after=log_after,

@@ -280,7 +280,7 @@ def test_a_look_up_that_moved_alone_gives_the_run_nothing_to_do(root: Path) -> N
         "orders": Reading.FIRST,
         "names": Reading.SNAPSHOT_INPUT,
     }
-    run(root, "named", "orders", code=code_of(named.op.compute_fn.decorated_fn), key="id")
+    run(root, "named", "orders", code=code_of(named.op.compute_fn.decorated_fn), lookups=("names",), key="id")
     append(root, "names", 2)
     assert forecast(root, named, names).verdict is RunEffect.NOTHING
 

@@ -56,6 +56,9 @@ marks = st.builds(
     extract=st.none() | (st.integers(-(2**63), 2**63 - 1) | st.dates()).map(ExtractVersion.of),
     scope=st.none() | st.text(),
     rows=st.none() | st.builds(Rows, *[st.integers(0, 2**60)] * 3),
+    beside=st.none() | st.integers(0, 2**60),
+    quarantine=st.none() | texts,
+    query=st.lists(texts, max_size=2).map(tuple),
     lost_to=st.lists(st.integers(0, 2**60), max_size=3).map(tuple),
 )
 MARK = Mark(
@@ -138,7 +141,8 @@ GARBLED = [
     *product(["code_version"], [3, ["3"]]),
     *product(["format"], [None, "2", True]),
     *product(["definition"], [3, "key", ["key"], {"key": 1}]),
-    *product(["decided"], [3, ["x"]]),
+    *product(["decided", "quarantine"], [3, ["x"]]),
+    *product(["query"], [3, "x", [1], {"x": 1}]),
     *product(["code"], [3, "x", {"kind": "1/3.11"}, {"kind": "1/3.11", "digest": "a", "parts": {"f": 1}}]),
     *product(["key"], [None, "id", 3, [1], {"id": 1}]),
     *product(["reads"], [None, [], "src", {"src": 76}, {"src": {"table": "t"}}, {"src": {"table": 1, "version": 2}}]),

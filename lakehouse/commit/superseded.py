@@ -153,6 +153,7 @@ def covers(newest: Known, run: Run) -> bool:
 
 def _has_definition_of(mark: Mark, run: Run) -> bool:
     same = mark.definition is None or mark.definition == run.definition
+    same = same and (not mark.query or not run.query or mark.query == run.query)
     return same and mark.code_version == run.asset.code_version and run.asset.why_new_code(mark) is None
 
 

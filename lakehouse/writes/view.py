@@ -312,7 +312,7 @@ def _with_former_columns(run: Run) -> Run:
     if not isinstance(run.cursor, Known):
         return run
     mark = run.cursor.mark
-    return replace(run, columns=mark.columns, sums=mark.aggregate, query=mark.query)
+    return replace(run, columns=mark.columns, sums=mark.aggregate, query=mark.query or run.query)
 
 
 def _adds(run: Run) -> bool:

@@ -90,6 +90,21 @@ def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
     assert isinstance(found, Known) and found.version == version
 
 
+@pytest.mark.parametrize("theirs", [("a", "b"), ()], ids=["the same", "of an earlier version"])
+def test_one_that_computed_the_query_is_done_for_us(history: History, theirs: tuple[str, ...]):
+    ours = replace(run(history), query=("a", "b"))
+    history.own(AS_OF, ("p", "q"), epoch=2, query=theirs)
+    assert isinstance(superseded_by(history, history.head(), ours, None), Known)
+
+
+@pytest.mark.parametrize("theirs", [("x", "b"), ("a", "x")])
+def test_one_that_computed_another_query_is_not_done_for_us(history: History, theirs: tuple[str, ...]):
+    ours = replace(run(history), query=("a", "b"))
+    history.own(AS_OF, ("p", "q"), epoch=2, query=theirs)
+    with raises_code("OVERTAKEN"):
+        superseded_by(history, history.head(), ours, None)
+
+
 def mending(history: History, ours: Run, *, everything: bool = False) -> tuple[Run, int]:
     """Our run behind its commit, just before which somebody else changed rows; and the version of that commit."""
     ours = replace(ours, together=Reconcile("asked for") if everything else None)

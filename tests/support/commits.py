@@ -94,6 +94,7 @@ class History:
         asset: str | None = None,
         *,
         compared: bool = False,
+        query: tuple[str, ...] = (),
     ) -> int:
         """An own commit that has read the source `src` up to a version."""
         at = len(self.entries)
@@ -107,6 +108,7 @@ class History:
             base=at - 1 if base is None else base,
             reads={"src": Position("s", version)} if reads is None else reads,
             compared=compared,
+            query=query,
         )
         landed = self.land(mark)
         assert landed is not None

@@ -1,5 +1,6 @@
 """What Dagster's contexts say: about the running step, and which table an input means, at which version."""
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -62,13 +63,19 @@ def resources_of(execution: dg.AssetExecutionContext) -> dict[str, Any]:
 
 
 _ANY = TypeAdapter[Any](Any)
+_SECRET = re.compile(
+    r"(^|_)(pass|passwd|password|passphrase|secret|token|credentials?|(api|access|account|private|signing)_?key)$",
+    re.IGNORECASE,
+)
+"""The name of a field that holds a secret."""
 
 
 def fields_of(resources: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the fields of resources, each as `resource.field`; those of resources in them, too.
 
     A resource with a Spark session says how rows are computed, and not which: its fields do not count. Neither do
-    objects that are no values (a client of another library), because nobody can tell whether they are the same.
+    secrets, which decide no row and of which not even a digest belongs into a log that others read; nor objects that
+    are no values (a client of another library), because nobody can tell whether they are the same.
     """
     values = dict[str, Any]()
     for key, resource in resources.items():
@@ -77,7 +84,7 @@ def fields_of(resources: Mapping[str, Any]) -> dict[str, Any]:
         fields = {name: getattr(resource, name) for name in resource.__class__.model_fields}
         values |= {f"{key}.{name}": value for name, value in fields_of(fields).items()}
         for name, value in fields.items():
-            if not _is_resource(value):
+            if not _is_resource(value) and _SECRET.search(name) is None:
                 with suppress(ValueError):
                     values[f"{key}.{name}"] = _ANY.dump_python(_value_of(value), mode="json")
     return values

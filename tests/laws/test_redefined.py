@@ -36,9 +36,10 @@ class Limit(dg.Config):
 
 
 class Rules(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgument]
-    """The same as a resource, as people share it between assets; the token decides no row."""
+    """The same as a resource, as people share it between assets; neither the team nor the token decides a row."""
 
     limit: int = 0
+    team: str = ""
     token: str = ""
 
 
@@ -155,7 +156,7 @@ def test_rows_under_another_config_are_those_of_that_config(redefined: Lake) -> 
 
 @pytest.mark.slow
 def test_rows_under_another_value_of_a_resource_are_those_of_that_value(redefined: Lake) -> None:
-    policy = Policy(ignore_config="rules.token")
+    policy = Policy(ignore_config="rules.team")
 
     @dg.asset(metadata=Table(key=("id", "g"), properties=PLAIN, policy=policy))
     def made(src: Changes, rules: Rules) -> Merge:
@@ -167,7 +168,7 @@ def test_rows_under_another_value_of_a_resource_are_those_of_that_value(redefine
         redefined.run(SRC, made, rules=Rules(limit=limit))
         assert redefined.made("v") == [(v,) for _, _, v, _ in ROWS if v >= limit]
     version = DeltaTable(str(redefined.root / "made")).version()
-    redefined.run(SRC, made, rules=Rules(limit=3, token="another"))
+    redefined.run(SRC, made, rules=Rules(limit=3, team="another", token="another"))
     assert DeltaTable(str(redefined.root / "made")).version() == version
 
 

@@ -207,7 +207,8 @@ class _Subject:
 
     def resources(self) -> dict[str, Any]:
         """The resources that the function takes, by their keys."""
-        return {name: (self.defs.resources or {})[name] for name in self.asset.op.required_resource_keys}
+        given = {**(self.defs.resources or {}), **self.asset.resource_defs}
+        return {name: given[name] for name in self.asset.op.required_resource_keys if name in given}
 
     def plan(self, step: Materialization, name: str, source: Source) -> ReadPlan | None:
         """What would be read of an input; None of one that is read whole, as a snapshot."""

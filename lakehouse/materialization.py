@@ -84,16 +84,8 @@ def begin(
     head = log.head()
     refuse_request(asset, request, () if slice is None else slice.keys)
     cursor = _cursor(spark, asset, log, head, slice, request)
-    ignored, handed = asset.policy.ignored_config, asset.incremental
-    parts = definition(
-        asset.table,
-        slice,
-        asset.read_options,
-        config or {},
-        ignored,
-        inputs=asset.inputs if handed else None,
-        resources=resources if handed else None,
-    )
+    ignored, read = asset.policy.ignored_config, asset.read_options
+    parts = definition(asset.table, slice, read, config or {}, ignored, inputs=asset.inputs, resources=resources)
     together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
     if together is None and compare_because is None:
         compare_because = _why_other_quarantine(spark, asset, cursor, () if slice is None else slice.keys)

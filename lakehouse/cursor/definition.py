@@ -53,8 +53,10 @@ def definition(
         config: The resolved config of the step.
         ignored: Fields of the config, and of resources, that decide no row.
         inputs: The source of each input.
-        resources: The values of the resources that the function takes, each as `resource.field`.
+        resources: The values of the resources that the function takes, each as `resource.field`. Neither these nor the
+            inputs count if the asset reads no changes, because then each run computes all rows.
     """
+    inputs, resources = (inputs or {}, resources or {}) if reads else ({}, {})
     parts = {
         _KEY: _columns(table.key_columns),
         _PARTITION_BY: _columns(table.partition_columns),
@@ -63,8 +65,8 @@ def definition(
         **_expectations(_EXPECT, [each for each in table.expectations if each.leaves_out and not each.quarantines]),
         **_expectations(_QUARANTINE, [each for each in table.expectations if each.quarantines]),
         **_digests(_CONFIG, config, ignored),
-        **_digests(_RESOURCE, resources or {}, ignored),
-        **{f"{_INPUT} {short(name)}": source for name, source in (inputs or {}).items()},
+        **_digests(_RESOURCE, resources, ignored),
+        **{f"{_INPUT} {short(name)}": source for name, source in inputs.items()},
     }
     return {name: short(text) for name, text in parts.items() if text}
 

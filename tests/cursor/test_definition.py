@@ -109,7 +109,11 @@ def test_no_definition_is_large(keys: int, fields: int, text: str) -> None:
 
 
 def handed(inputs: dict[str, str], resources: dict[str, object], ignored: tuple[str, ...] = ()) -> dict[str, str]:
-    return definition(Table(), None, {}, {}, ignored, inputs=inputs, resources=resources)
+    return definition(Table(), None, {"a": Read()}, {}, ignored, inputs=inputs, resources=resources)
+
+
+def test_an_asset_that_reads_no_changes_computes_all_rows_whatever_it_is_handed() -> None:
+    assert definition(Table(), None, {}, {}, inputs={"old": "a"}, resources={"rules.least": 1}) == {}
 
 
 @pytest.mark.parametrize(

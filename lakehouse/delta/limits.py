@@ -72,7 +72,8 @@ class Limits:
     """Images of changed rows, for each row of their source, from which on everything is read instead of the changes."""
     changes_of_view: float = 0.15
     """The same for a view, of all rows of its tables. An update of a tenth of ten million rows has two images for each
-    row: a filter took 83 CPU s by keys, of which the search of the keys took the most, and 28 for all rows."""
+    row: a filter took 83 CPU s by keys and 64 for all rows; with a half 203 and 85, because the keys were sought
+    first."""
     touched_share: float = 0.5
     """Touched keys of a view, for each row of its table, up to which the rows of these keys are computed instead of all
     rows. Not measured alone."""

@@ -36,6 +36,7 @@ def run(
     planned_at: int | None = None,
     compared: bool = True,
     lookups: tuple[str, ...] = (),
+    query: tuple[str, ...] = (),
     **definition: str,
 ) -> None:
     """What a run of an asset leaves in its table: a commit with its mark, with rows or without; its definition part by part.
@@ -60,6 +61,7 @@ def run(
         code=code,
         lost_to=lost_to,
         log_after=log_after,
+        query=query,
     )
     properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
     if rows or base < 0:

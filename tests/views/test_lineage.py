@@ -1,9 +1,15 @@
-"""Of which columns of its tables a column of a view takes its value."""
+"""Which columns of its tables the names of a view stand for, and of which a column of it takes its value."""
+
+from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lakehouse.errors.views import ViewError
 from lakehouse.views.query import read
-from lakehouse.views.sql.lineage import is_plain, lineage
+from lakehouse.views.sql.lineage import digest_of_names, is_plain, lineage
+from tests.support.views import TABLES, VIEWS
 from tests.views import queries, tpch
 
 LISTS = {"o": {"id": "int", "items": "array<int>"}}
@@ -81,3 +87,31 @@ def test_only_columns_of_the_tables_are_named(number: int):
     named = {name for names in origins(tpch.QUERIES[number], tpch.SCHEMAS).values() for name in names}
     assert named
     assert named <= {f"{table}.{column}" for table, columns in tpch.SCHEMAS.items() for column in columns}
+
+
+TEXTS = [view.sql for view in VIEWS if "*" not in view.sql.replace("count(*)", "").replace(" * ", " ")]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@given(moved=st.randoms(use_true_random=False))
+def test_other_columns_of_a_table_and_their_order_give_a_text_without_a_star_no_other_meaning(text: str, moved: Random):
+    tables = {name: dict(column.split() for column in columns.split(", ")) for name, columns in TABLES.items()}
+    others = {
+        name: dict(moved.sample(every := [*columns.items(), ("unused", "int")], len(every)))
+        for name, columns in tables.items()
+    }
+    assert digest_of_names(read(text, tables)) == digest_of_names(read(text, others))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_another_type_of_a_column_that_the_text_names_is_another_meaning(text: str):
+    tables = {name: dict(column.split() for column in columns.split(", ")) for name, columns in TABLES.items()}
+    query = read(text, tables)
+    named = {(table, column) for origin in lineage(query) for table, column in origin}
+    for table, column in named:
+        wider = {**tables, table: {**tables[table], column: "binary"}}
+        try:
+            other = digest_of_names(read(text, wider))
+        except ViewError:
+            continue
+        assert other != digest_of_names(query), (table, column)

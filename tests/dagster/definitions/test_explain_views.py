@@ -97,6 +97,22 @@ def test_a_table_whose_mark_says_nothing_of_sums_is_not_kept_by_them(root: Path)
     )
 
 
+def test_a_query_that_is_another_than_at_the_last_commit_is_said(root: Path) -> None:
+    run(root, "counted", "orders", code=code_of(counted.op.compute_fn.decorated_fn), query=("#another",), key="day")
+    append(root, "orders", 3)
+    said = "A run that changes reach computes all rows, because its query, or a value in it, is another than"
+    assert any(line.startswith(said) for line in followed(root, counted))
+
+
+@pytest.mark.filterwarnings("ignore:Parameter `resource_defs`")  # beta in Dagster, and people use it
+def test_a_resource_of_the_asset_itself_hinders_no_forecast(root: Path) -> None:
+    @dg.asset(resource_defs={"rules": dg.ResourceDefinition.hardcoded_resource(1)}, required_resource_keys={"rules"})
+    def own(orders: Changes) -> View:
+        return View("SELECT id, day FROM orders")
+
+    assert followed(root, own)
+
+
 def test_an_aggregate_that_is_no_sum_is_named(root: Path) -> None:
     @dg.asset
     def largest(orders: Changes) -> View:

@@ -227,7 +227,9 @@ def test_of_many_broken_rows_twenty_keys_are_told(source: Lake) -> None:
 @pytest.mark.parametrize("on_failure", ["drop", slow("quarantine"), slow("fail")])
 def test_a_condition_on_a_char_is_judged_alike_in_each_run(lake: Lake, limits: Limits, on_failure: OnFailure) -> None:
     """Spark pads the column and what it is compared with, as long as it knows that the column is a CHAR."""
-    lake.create("src", [(1, "new", 1), (2, "paid", 1)], "id INT, g CHAR(10), v INT")
+    feed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    lake.spark.sql(f"CREATE TABLE {lake.ref('src').identifier} (id INT, g CHAR(10), v INT) USING delta {feed}")
+    lake.sql("INSERT INTO {src} VALUES (1, 'new', 1), (2, 'paid', 1)")
     table = Table(key="id", expect=Expect("g IN ('new', 'paid')", on_failure))
     with in_force(limits):
         lake.materialize(copies, table)

@@ -24,18 +24,19 @@ from lakehouse.views.algebra import (
 from lakehouse.views.functions import CHOOSING, FLOATING, STATISTICS, SUMMING
 from lakehouse.views.sql.parsing import CALLED
 
-_FLOATING_TYPE = re.compile(r"\b(?:double|float|variant)\b")
+_FLOATING_TYPE = re.compile(r"\b(?:double|float|variant|string|char|varchar)\b")
+"""Types of floating-point numbers, and texts, of which Spark makes such numbers to sum them."""
 _EXACT = frozenset(
     {
         *(exp.DType.BIGINT, exp.DType.BINARY, exp.DType.BOOLEAN, exp.DType.DATE, exp.DType.DECIMAL, exp.DType.INT),
-        *(exp.DType.SMALLINT, exp.DType.TEXT, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ),
+        *(exp.DType.SMALLINT, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ),
         *(exp.DType.TINYINT,),
     }
 )
 
 
 def floating_columns(node: Node, types: Mapping[str, str]) -> frozenset[str]:
-    """The columns of a node and below that may hold floating-point numbers.
+    """The columns of a node and below that may hold floating-point numbers, or texts of which a sum makes some.
 
     Args:
         node: The node.
@@ -76,11 +77,15 @@ def function_names(expression: Expr) -> frozenset[str]:
 
 
 def _may_float(value: Expr, floating: frozenset[str]) -> bool:
-    """Whether a value may be a floating-point number, or hold some."""
+    """Whether a value may be a floating-point number, or hold some, if it is summed."""
     match value:
+        case exp.Case() | exp.If():
+            branches = [value.args.get("true"), value.args.get("false"), value.args.get("default")]
+            branches += [branch.args["true"] for branch in value.args.get("ifs", ())]
+            return any(_may_float(branch, floating) for branch in branches if branch is not None)
         case exp.Cast() | exp.TryCast():
             return value.args["to"].this not in _EXACT
-        case exp.Predicate() | exp.Count() | exp.CountIf() | exp.ApproxDistinct():
+        case exp.Predicate() | exp.Count() | exp.CountIf() | exp.ApproxDistinct() | exp.Length():
             return False
         case exp.Column():
             return value.name in floating

@@ -131,6 +131,9 @@ def _refuse_lead(run: Run, other: Known) -> None:
 def _mend(writing: Writing, landed: Committed) -> Committed:
     """The commit that counts: the landed one if it followed from the table just before it, otherwise a second one.
 
+    `judge_base` decides what a rival just before the commit means, and `changed_by` whether the rival changed our rows.
+    A rival that Delta itself sees makes us lose the attempt, in `_land`.
+
     Raises:
         UnsettledError: Rivals came between too often, the table forbids to overrule them, or the second commit
             failed.
@@ -155,8 +158,10 @@ def _mend(writing: Writing, landed: Committed) -> Committed:
                     raise UnsettledError(writing.run.name, version, lost, last.changed.value) from error
                 case AlreadyApplied() | Unchanged():
                     return landed
-        except (UnsettledError, StaleInputsError, LateGapError, NewColumnsError):
+        except (UnsettledError, StaleInputsError, NewColumnsError):
             raise
+        except LateGapError as error:
+            raise LateGapError(error.asset, error.reason, written=version) from error
         except LakehouseError as error:
             # The error says what is true now for the second commit alone. What happened is true of the whole run.
             raise UnsettledError(writing.run.name, version, max(1, times), rows.value, error.happened) from error

@@ -148,12 +148,15 @@ class LateGapError(ReadError):
 
     code = "LATE_GAP"
 
-    def __init__(self, asset: str, reason: str) -> None:
-        self.asset, self.reason = asset, reason
+    def __init__(self, asset: str, reason: str, written: int | None = None) -> None:
+        self.asset, self.reason, self.written = asset, reason, written
+        now = "Nothing was written."
+        if written is not None:
+            now = f"Version {written} is committed. Rows that a rival changed just before it are to be written again."
         super().__init__(
             f"The changes that '{asset}' reads turned out to be unreadable while its result was computed: "
             f"{clause(reason)}.",
-            "Nothing was written. The step runs again without their feed.",
+            f"{now} The step runs again without their feed.",
         )
 
 

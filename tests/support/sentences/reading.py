@@ -122,9 +122,16 @@ CASES = [
     ),
     Case(
         errors.LateGapError,
-        {"asset": "flights", "reason": "a file is gone."},
+        {"asset": "flights", "reason": "a file is gone.", "written": None},
         "The changes that 'flights' reads turned out to be unreadable while its result was computed: a file is gone.",
         WRITTEN,
+        "The step runs again without their feed.",
+    ),
+    Case(
+        errors.LateGapError,
+        {"asset": "flights", "reason": "a file is gone.", "written": 9},
+        "The changes that 'flights' reads turned out to be unreadable while its result was computed: a file is gone.",
+        "Version 9 is committed. Rows that a rival changed just before it are to be written again.",
         "The step runs again without their feed.",
     ),
     Case(

@@ -216,7 +216,7 @@ def of_instance(instance: "dg.DagsterInstance", now: float) -> Iterator[Symptom]
     import dagster as dg
 
     from lakehouse.cli.runs.submit import has_daemon
-    from lakehouse.dagster.failures import SILENT, silence
+    from lakehouse.dagster.one_driver import SILENT, silence
 
     alive = has_daemon(instance, now)
     what = "takes runs from the queue" if alive else "none is alive: `lakehouse run` executes in its own process"

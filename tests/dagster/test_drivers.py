@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from lakehouse.dagster.failures import refuse_second_driver
+from lakehouse.dagster.one_driver import refuse_second_driver
 from lakehouse.dagster.run_tags import DRIVER
 from lakehouse.spark.table_version import TableRef
 from tests.support.raises import raises_code

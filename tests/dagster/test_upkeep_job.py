@@ -17,9 +17,9 @@ import pytest
 from dagster._core.utils import make_new_run_id
 
 from lakehouse import Append, Changes, DeltaIOManager, Expect, Merge, Table, Upkeep, incremental
-from lakehouse.dagster.failures import refuse_second_driver
 from lakehouse.dagster.nights import keeping
 from lakehouse.dagster.nights.keeping import UPKEEP_JOB
+from lakehouse.dagster.one_driver import refuse_second_driver
 from lakehouse.dagster.run_tags import DRIVER, KEEPING, NIGHT
 from lakehouse.errors import DefinitionError
 from lakehouse.spark.table_version import TableRef

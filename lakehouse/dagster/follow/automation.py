@@ -14,10 +14,10 @@ import dagster as dg
 from dagster import AutomationContext, AutomationResult
 
 from lakehouse.dagster.code_location import CodeLocation
-from lakehouse.dagster.failures import SILENT, silence
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
 from lakehouse.dagster.follow.requests import short_digest
 from lakehouse.dagster.follow.watch import Behind, Look, Looks, Watch
+from lakehouse.dagster.one_driver import SILENT, silence
 from lakehouse.dagster.remake import with_parts
 from lakehouse.errors import DefinitionError
 

@@ -9,10 +9,10 @@ from typing import Any
 import dagster as dg
 from dagster import RunsFilter
 
-from lakehouse.dagster.failures import SILENT, UNDER_WAY, silence
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
 from lakehouse.dagster.follow.requests import Request, Started, ending, for_cursor, from_cursor, short_digest
 from lakehouse.dagster.follow.watch import Behind, Look, UpToDate, Watch
+from lakehouse.dagster.one_driver import SILENT, UNDER_WAY, silence
 from lakehouse.dagster.run_tags import SENSOR, UNREAD
 from lakehouse.dagster.table_facts import DATA_VERSION
 from lakehouse.delta.commit_info import count_of

@@ -16,9 +16,9 @@ import dagster as dg
 
 from lakehouse.cursor.definition import digest
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
-from lakehouse.dagster.failures import driver_tag, runs_writing
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.nights.night_schedule import end_of_night, night_schedule, refuse_no_limit
+from lakehouse.dagster.one_driver import driver_tag, runs_writing
 from lakehouse.dagster.quarantines import writer_of_table
 from lakehouse.dagster.run_tags import KEEPING, UPKEEP_OF
 from lakehouse.delta.commit_info import count_of

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import dagster as dg
 
-from lakehouse.dagster.failures import SILENT, UNDER_WAY, silence
+from lakehouse.dagster.one_driver import SILENT, UNDER_WAY, silence
 from lakehouse.dagster.run_tags import NIGHT
 from lakehouse.errors import DefinitionError
 

@@ -14,9 +14,9 @@ from dagster._core.utils import make_new_run_id
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, automation, change_sensor, validate
-from lakehouse.dagster.failures import SILENT
 from lakehouse.dagster.follow.automation import FIRST_PAUSE, Pause, Pauses
 from lakehouse.dagster.follow.requests import short_digest
+from lakehouse.dagster.one_driver import SILENT
 from tests.support.marked_tables import FEED, append, run
 from tests.support.tables import DAYS, orders
 from tests.support.ticks import tick

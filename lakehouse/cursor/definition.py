@@ -101,7 +101,7 @@ def why_handed_otherwise(before: Definition, now: Definition, ignored: Collectio
     """Which input has another source, or which resource another value, as half a sentence; None if none has.
 
     A part that one side lacks decides nothing: then the code of the function changed, or an earlier version wrote the
-    mark.
+    mark. If the fields of its resources are parts by name on one side and one part on the other, any may have changed.
 
     Args:
         before: The definition in the mark.
@@ -112,8 +112,15 @@ def why_handed_otherwise(before: Definition, now: Definition, ignored: Collectio
     for name in other:
         if name.startswith(f"{_INPUT} "):
             return f"its {name} was '{before[name]}' and is '{now[name]}'"
-    fields = [name for name in other if name.split(" ")[0] == _RESOURCE and name not in _fields(_RESOURCE, ignored)]
+    if (_RESOURCE in before) != (_RESOURCE in now) and all(any(map(_is_of_resource, of)) for of in (before, now)):
+        return "its resources have more fields or fewer, so that one may have had another value"
+    fields = [name for name in other if _is_of_resource(name) and name not in _fields(_RESOURCE, ignored)]
     return f"its {' and '.join(fields)} had another value" if fields else None
+
+
+def _is_of_resource(name: str) -> bool:
+    """Whether a part, by its name, is about a field of a resource, or about all of them."""
+    return name.split(" ", maxsplit=1)[0] == _RESOURCE
 
 
 def left_out(read: Read) -> tuple[str, ...]:

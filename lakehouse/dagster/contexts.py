@@ -1,13 +1,10 @@
 """What Dagster's contexts say: about the running step, and which table an input means, at which version."""
 
-import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import dagster as dg
-from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.cursor.definition import digest, partitions
@@ -60,44 +57,6 @@ def resources_of(execution: dg.AssetExecutionContext) -> dict[str, Any]:
     """The resources that the function of the step takes, by their keys."""
     op = execution.op_execution_context
     return {key: getattr(op.resources, key) for key in op.op_def.required_resource_keys}
-
-
-_ANY = TypeAdapter[Any](Any)
-_SECRET = re.compile(
-    r"(^|_)(pass|passwd|password|passphrase|secret|token|credentials?|(api|access|account|private|signing)_?key)$",
-    re.IGNORECASE,
-)
-"""The name of a field that holds a secret."""
-
-
-def fields_of(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the fields of resources, each as `resource.field`; those of resources in them, too.
-
-    A resource with a Spark session says how rows are computed, and not which: its fields do not count. Neither do
-    secrets, which decide no row and of which not even a digest belongs into a log that others read; nor objects that
-    are no values (a client of another library), because nobody can tell whether they are the same.
-    """
-    values = dict[str, Any]()
-    for key, resource in resources.items():
-        if not _is_resource(resource) or hasattr(resource.__class__, "spark_session"):
-            continue
-        fields = {name: getattr(resource, name) for name in resource.__class__.model_fields}
-        values |= {f"{key}.{name}": value for name, value in fields_of(fields).items()}
-        for name, value in fields.items():
-            if not _is_resource(value) and _SECRET.search(name) is None:
-                with suppress(ValueError):
-                    values[f"{key}.{name}"] = _ANY.dump_python(_value_of(value), mode="json")
-    return values
-
-
-def _is_resource(value: Any) -> bool:
-    return isinstance(value, dg.ConfigurableResource)
-
-
-def _value_of(value: Any) -> Any:
-    """A field's value. In a run Dagster has put a variable's value in its place; a command asks here."""
-    ask = getattr(value, "get_value", None)
-    return value if ask is None else ask()
 
 
 def keys_of_code_location(execution: dg.AssetExecutionContext) -> frozenset[str]:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.commit.outcome import NothingToDo, Outcome
 from lakehouse.dagster.code.digest import code_of
+from lakehouse.dagster.code.resource_fields import fields_of
 from lakehouse.dagster.code_location import (
     CodeLocation,
     archive_ref,
@@ -30,7 +31,6 @@ from lakehouse.dagster.contexts import (
     Postponed,
     asset_context,
     by_field,
-    fields_of,
     is_one_asset,
     keys_of_code_location,
     refuse_op,
@@ -40,8 +40,9 @@ from lakehouse.dagster.contexts import (
     to_log,
 )
 from lakehouse.dagster.expectation_checks import log_evaluations
-from lakehouse.dagster.failures import as_dagster_failures, as_our_errors, refuse_second_driver
+from lakehouse.dagster.failures import as_dagster_failures, as_our_errors
 from lakehouse.dagster.metadata import KnownFacts, report, report_plan, timing
+from lakehouse.dagster.one_driver import refuse_second_driver
 from lakehouse.dagster.quarantines import report_quarantine
 from lakehouse.dagster.resources import refuse_unfit, value_of
 from lakehouse.dagster.run_tags import (
@@ -249,6 +250,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             code=None if spec.code_version is not None else code_of(function_of(definition)),
             policy=table.policy.within(self.policy),
             counts_touched_keys=kind.counts_touched_keys,
+            follows_columns=kind.follows_columns,
             follows_snapshot_inputs=kind.follows_snapshot_inputs,
         )
 

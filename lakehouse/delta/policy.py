@@ -27,15 +27,16 @@ class Policy:
             word only the rows that differ are written.
         on_new_columns: What to do if a result has a column that the table lacks: `"add"` the column to the table,
             `"ignore"` the column, or `"fail"`.
-        on_new_code: What to do if the code of the asset's function changed and no `code_version` is given: `"compare"`
-            everything once and write the rows that differ, `"warn"` and go on, or `"ignore"` it.
+        on_new_code: What to do if the code of the asset's function changed and no `code_version` is given, or the text
+            of its `View`, or what a run hands to the function (the source of an input, a value of a resource):
+            `"compare"` everything once and write the rows that differ, `"warn"` and go on, or `"ignore"` it.
         on_same_rows: What to do if an attempt was lost to another program that changed the same rows (those of touched
             keys, or of the run's partitions, or any): `"retry"` writes again, `"fail"` raises.
         statement: `"auto"` replaces the rows that differ if that takes less work than a MERGE; the table's feed then
             shows an update as a delete and an insert. `"merge"` always merges, so that the feed has pre-images and
             post-images.
-        ignore_config: Fields of the asset's config that decide no row: another value of such a field is no reason to
-            compare everything. None by default.
+        ignore_config: Fields of the asset's config, and of resources as `"resource.field"`, that decide no row: another
+            value of such a field is no reason to compare everything. None by default.
         show_rows: At most so many of the rows that a step changed are shown with its materialization, with pre-images
             and post-images. 0 by default: Dagster's event log keeps for ever what it was given, personal data too.
         max_changed: The largest share of the rows of the table, or of the run's partitions, that one step may insert,

@@ -60,6 +60,7 @@ class Asset:
         policy: What a run may do: the table's policy, then the manager's.
         counts_touched_keys: Whether its write finds out how many keys are touched before a row is computed, so that the
             number of changed rows decides nothing.
+        follows_columns: Whether other columns of a source are a reason to compute the result again.
         follows_snapshot_inputs: Whether a snapshot input that moved is a reason to compute the result again.
     """
 
@@ -73,6 +74,7 @@ class Asset:
     code: Code | None = None
     policy: Policy = Policy()
     counts_touched_keys: bool = False
+    follows_columns: bool = False
     follows_snapshot_inputs: bool = False
 
     @property

@@ -136,6 +136,13 @@ def test_another_source_behind_an_input_and_another_value_of_a_resource_are_noti
     assert why_redefined(before, handed(inputs, resources), has_keys=True) is None
 
 
+@pytest.mark.parametrize(("was", "now"), [(16, 17), (17, 16)])
+def test_so_many_fields_that_they_are_one_part_hide_no_value(was: int, now: int) -> None:
+    before, after = (handed({}, {f"shop.f{n}": n for n in range(fields)}) for fields in (was, now))
+    assert why_handed_otherwise(before, after) is not None
+    assert why_handed_otherwise(handed({}, {}), after) is None
+
+
 def test_a_field_of_a_resource_that_is_ignored_decides_nothing() -> None:
     before, now = handed({}, {"db.token": 1}), handed({}, {"db.token": 2})
     assert why_handed_otherwise(before, now, ("db.token",)) is None

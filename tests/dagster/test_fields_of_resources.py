@@ -5,7 +5,7 @@ from enum import Enum
 import dagster as dg
 import pytest
 
-from lakehouse.dagster.contexts import fields_of
+from lakehouse.dagster.code.resource_fields import fields_of, is_secret
 
 
 class Client:
@@ -20,6 +20,11 @@ class Inner(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgume
     least: int = 3
 
 
+class Database(dg.Config):
+    host: str = "h"
+    password: str = "hush"
+
+
 class Shop(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgument]
     inner: Inner
     client: dg.ResourceDependency[Client]
@@ -29,8 +34,9 @@ class Shop(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgumen
     max_tokens: int = 5
     password: str = "a"
     api_key: str = "b"
-    aws_secret_access_key: str = "c"
-    refresh_token: str = "d"
+    database: Database = Database()
+    url: str = "postgresql://reader:hush@db:5432/shop"
+    connection: str = "Server=db;Password=hush;Encrypt=yes"
 
 
 class WithSession(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgument]
@@ -44,10 +50,58 @@ class WithSession(dg.ConfigurableResource):  # pyright: ignore[reportMissingType
 def test_values_count_and_secrets_objects_and_settings_of_spark_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP", "there")
     shop = Shop(cities=["Rome"], inner=Inner(least=5), client=Client(), host=dg.EnvVar("SHOP"))
-    assert fields_of({"shop": shop, "spark": WithSession(), "number": 3}) == {
+    plain = {"number": 3, "rules": {"least": 3, "token": "hush"}, "client": Client(), "api_token": "hush"}
+    assert fields_of({"shop": shop, "spark": WithSession(), **plain}) == {
         "shop.inner.least": 5,
         "shop.cities": ["Rome"],
         "shop.kind": "large",
         "shop.host": "there",
         "shop.max_tokens": 5,
+        "shop.database": {"host": "h"},
+        "shop.url": "postgresql://reader@db:5432/shop",
+        "shop.connection": "Server=db;;Encrypt=yes",
+        "number": 3,
+        "rules": {"least": 3},
     }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "password",
+        "dbPassword",
+        "pwd",
+        "secret_key",
+        "clientSecret",
+        "accessToken",
+        "token",
+        "credentials",
+        "aws_secret_access_key",
+    ],
+)
+def test_a_name_that_is_that_of_a_secret(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "account_key",
+        "primary_key",
+        "key",
+        "eos_token",
+        "max_tokens",
+        "band_pass",
+        "bypass",
+        "password_column",
+        "compass",
+    ],
+)
+def test_a_name_that_only_sounds_like_that_of_a_secret(name: str) -> None:
+    assert not is_secret(name)
+
+
+def test_a_set_is_the_same_in_each_process() -> None:
+    """The order of a set of texts is another in each process, and so is that of their hashes."""
+    cities = [f"city {number}" for number in range(20)]
+    assert fields_of({"cities": set(cities)}) == {"cities": sorted(cities)}

@@ -9,9 +9,10 @@ from uuid import uuid4
 
 import dagster as dg
 
+from lakehouse.dagster.code.resource_fields import fields_of
 from lakehouse.dagster.code.view_texts import only_text_of
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function, write_of
-from lakehouse.dagster.contexts import by_field, fields_of, log_and_head, pin_source
+from lakehouse.dagster.contexts import by_field, log_and_head, pin_source
 from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
 from lakehouse.delta.commit_info import count_of

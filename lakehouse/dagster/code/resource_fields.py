@@ -1,0 +1,85 @@
+"""What an asset's function is handed by its resources, as values that one run can hold against those of another.
+
+Secrets decide no row, and not even a digest of a secret belongs into a log that others read. What holds a secret is
+told by its name, at any depth, so a field counts in doubt: a digest too many costs a comparison, one too few a row.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, cast
+
+import dagster as dg
+from pydantic import TypeAdapter
+
+_ANY = TypeAdapter[Any](Any)
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SECRET = re.compile(
+    r"(^| )(passwords?|passwd|pwd|passphrase|secrets?|credentials?)$"
+    r"|(^|(^| )(access|api|auth|bearer|oauth|refresh|sas|security|session) )tokens?$"
+    r"|(^| )(access|api|encryption|master|private|secret|shared|signing|ssh) keys?$"
+    r"|(^|(^| )(db|user) )pass$"
+)
+"""How the words of a name end if a secret has it. (`account_key`, `eos_token` and `band_pass` are none.)"""
+_SECRET_PARTS = re.compile(
+    r"(?<=://)([^/@:\s]*):[^/@\s]*(?=@)|\b(?:password|pwd|account_?key|shared_?access_?key)=[^;\s]*", re.IGNORECASE
+)
+"""The secret in an address, as `user:password@`, or in a connection string."""
+
+
+def fields_of(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of resources: of a configurable resource field by field, each as `resource.field`; others whole.
+
+    A resource with a Spark session says how rows are computed, and not which: its fields do not count. Neither do
+    secrets, nor objects that are no values (a client of another library), because nobody can tell whether two of them
+    are the same.
+
+    Args:
+        resources: The resources by their keys.
+    """
+    values = dict[str, Any]()
+    for key, resource in resources.items():
+        if _is_resource(resource):
+            if not hasattr(resource.__class__, "spark_session"):
+                fields = {name: getattr(resource, name) for name in resource.__class__.model_fields}
+                values |= {f"{key}.{name}": value for name, value in fields_of(fields).items()}
+        elif not is_secret(key):
+            with suppress(ValueError):  # it is an object
+                values[key] = _plain(_ANY.dump_python(_value_of(resource), mode="python"))
+    return values
+
+
+def is_secret(name: str) -> bool:
+    """Whether a field of this name holds a secret."""
+    return _SECRET.search(" ".join(_WORD.findall(name)).lower()) is not None
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it, without the secrets in it; a set in an order that each process gives it.
+
+    Raises:
+        ValueError: A part of the value is an object.
+    """
+    match value:
+        case Mapping():
+            entries = cast("Mapping[Any, Any]", value).items()
+            return {str(_plain(name)): _plain(each) for name, each in entries if not is_secret(str(name))}
+        case set() | frozenset():
+            return sorted(map(_plain, cast("frozenset[Any]", value)), key=json.dumps)
+        case list() | tuple():
+            return [_plain(each) for each in cast("list[Any]", value)]
+        case str():
+            return _SECRET_PARTS.sub(r"\1", value)
+        case _:
+            return _ANY.dump_python(value, mode="json")
+
+
+def _is_resource(value: Any) -> bool:
+    return isinstance(value, dg.ConfigurableResource)
+
+
+def _value_of(value: Any) -> Any:
+    """A field's value. In a run Dagster has put a variable's value in its place; a command asks here."""
+    ask = getattr(value, "get_value", None)
+    return value if ask is None else ask()

@@ -10,6 +10,7 @@ from typing import TypeAlias, assert_never
 from lakehouse.cursor.cursor import Cursor, Fresh, Known
 from lakehouse.cursor.find import find_cursor, newest_covering, newest_of_runs
 from lakehouse.cursor.mark import Mark
+from lakehouse.cursor.query_digest import may_be_same
 from lakehouse.cursor.walk import readable_mark, standing
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log
@@ -153,7 +154,7 @@ def covers(newest: Known, run: Run) -> bool:
 
 def _has_definition_of(mark: Mark, run: Run) -> bool:
     same = mark.definition is None or mark.definition == run.definition
-    same = same and (not mark.query or not run.query or mark.query == run.query)
+    same = same and may_be_same(mark.query, run.query)
     return same and mark.code_version == run.asset.code_version and run.asset.why_new_code(mark) is None
 
 

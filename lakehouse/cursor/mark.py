@@ -15,6 +15,7 @@ from typing import Any, Self, cast
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.generation import Generation
+from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.commit_info import COMPACTING, Commit, Rows
 from lakehouse.delta.log import NO_TABLE
 
@@ -75,8 +76,7 @@ class Mark:
         attempt: This try at committing; never used twice.
         base: The target's version when the attempt was planned; -1 if there was no table.
         code_version: The asset's `code_version`.
-        query: Of a `View`, the digests of its text with its arguments, and of what the names in it stand for; empty of
-            another write, and in a mark of an earlier version.
+        query: The query of a `View`; None of another write, and in a mark of an earlier version.
         code: The code of its function; None if a `code_version` stands for it, if it cannot be read, and in a mark of
             an earlier version.
         reads: Each source's position once this commit is in.
@@ -122,7 +122,7 @@ class Mark:
     extract: ExtractVersion | None = None
     scope: str | None = None
     columns: str | None = None
-    query: tuple[str, ...] = ()
+    query: QueryDigest | None = None
     code: Code | None = None
     rows: Rows | None = None
     beside: int | None = None
@@ -179,7 +179,7 @@ class Mark:
                 | ({"extract": self.extract.text} if self.extract is not None else {})
                 | ({"scope": self.scope} if self.scope is not None else {})
                 | ({"columns": self.columns} if self.columns is not None else {})
-                | ({"query": list(self.query)} if self.query else {})
+                | ({"query": _query_to_json(self.query)} if self.query is not None else {})
                 | ({"code": _code_to_json(self.code)} if self.code is not None else {})
                 | ({"rows": _rows_to_json(self.rows)} if self.rows is not None else {})
                 | ({"beside": self.beside} if self.beside is not None else {})
@@ -241,7 +241,7 @@ class Mark:
                 extract=None if body.get("extract") is None else ExtractVersion.parse(_text(body["extract"])),
                 scope=None if body.get("scope") is None else _text(body["scope"]),
                 columns=None if body.get("columns") is None else _text(body["columns"]),
-                query=_texts(body.get("query", [])),
+                query=None if body.get("query") is None else _query_from_json(body["query"]),
                 code=None if body.get("code") is None else _code_from_json(body["code"]),
                 rows=None if body.get("rows") is None else _rows_from_json(body["rows"]),
                 beside=None if body.get("beside") is None else _number(body["beside"]),
@@ -319,6 +319,18 @@ def _code_to_json(code: Code) -> dict[str, Any]:
 
 def _code_from_json(body: Any) -> Code:
     return Code(_text(body["kind"]), _text(body["digest"]), _texts_by_name(body["parts"]))
+
+
+def _query_to_json(query: QueryDigest) -> dict[str, str]:
+    names = {} if query.names is None else {"names": query.names, "kind": query.kind}
+    return {"text": query.text} | names
+
+
+def _query_from_json(body: Any) -> QueryDigest:
+    if isinstance(body, list):  # for some days: the text, and names of which nobody knows the format
+        return QueryDigest(_text(next(iter(_texts(body)), None)))
+    names = None if body.get("names") is None else _text(body["names"])
+    return QueryDigest(_text(body["text"]), names, _text(body.get("kind", "")))
 
 
 def _rows_to_json(rows: Rows) -> list[int | None]:

@@ -116,6 +116,9 @@ def unread_after(
 ) -> Unread:
     """What is unread after a position in a source that stands at `head`.
 
+    A RESTORE of the source is one more commit after the position, with a feed of its own, which is judged as each feed
+    is (lakehouse/read/feed_trust.py). A source that was restored from a backup has another past: that is a gap.
+
     Args:
         position: How far the source has been read.
         log: Its log.

@@ -7,6 +7,7 @@ from enum import Enum
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import partial_sources, why_handed_otherwise, why_redefined
 from lakehouse.cursor.mark import Mark
+from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.log import NOTHING_READ
 from lakehouse.delta.policy import Policy, Refresh
 from lakehouse.delta.table import Read, Table
@@ -214,10 +215,17 @@ def compares_new_code(asset: Asset, *, leaves_rows_out: bool) -> bool:
 def warning_of_new_code(
     asset: Asset, cursor: Cursor, definition: Mapping[str, str], together: Reconcile | Refuse | None
 ) -> str | None:
-    """What the log says of code that changed if nothing is compared for that; None if there is nothing to say."""
+    """What the log says of code, or of what is handed to it, that changed although nothing is compared for that.
+
+    None if there is nothing to say. The query of a `View` is held against its mark, whatever other code says.
+    """
     if together is not None or not asset.incremental or not isinstance(cursor, Known):
         return None
-    why = _why_new_code(asset, cursor.mark, definition)
+    if asset.follows_columns and asset.policy.new_code == "compare":
+        before = cursor.mark.definition or {}
+        why = why_handed_otherwise(before, definition, asset.policy.ignored_config)
+    else:
+        why = _why_new_code(asset, cursor.mark, definition)
     if why is None:
         return None
     if asset.past.is_final:
@@ -228,7 +236,7 @@ def warning_of_new_code(
         cause = "its policy is on_new_code='warn'"
     else:
         cause = "its policy is refresh='strict'"
-    return f"{asset.name} goes on with new code, because {why}. Its rows stay as the former code made them: {cause}."
+    return f"{asset.name} goes on although {why}. Its rows stay as they were made before: {cause}."
 
 
 def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ...]) -> None:
@@ -309,6 +317,15 @@ def _why_new_code(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> st
     if why is not None or asset.policy.new_code == "ignore" or mark.definition is None:
         return why
     return why_handed_otherwise(mark.definition, definition, asset.policy.ignored_config)
+
+
+def why_other_query(asset: Asset, cursor: Cursor, query: QueryDigest) -> str | None:
+    """Why the rows of the position are those of another query, as a clause; None if they are not.
+
+    A code version that is given stands for the text, and not for the columns of the tables that it names.
+    """
+    text_counts = asset.code_version is None and asset.policy.new_code == "compare"
+    return query.why_other(cursor.mark.query, text_counts=text_counts) if isinstance(cursor, Known) else None
 
 
 def _comparison_of_new_code(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> Reconcile | None:

@@ -8,8 +8,9 @@ A run carries the plan out, and `explain` prints it. If a read shows that the fe
 3. Everything: the whole source, which the write compares with the table, if the table allows it.
 4. A refusal, which says what to do.
 
-A feed that is vacuumed while the result is computed is seen by the commit (lakehouse/commit/failed_plan.py), and the
-next try of the step gets a plan without it (lakehouse/dagster/failures.py).
+A feed that is vacuumed while the result is computed is seen by the commit (lakehouse/commit/failed_plan.py). The step
+puts a run tag down and runs again (lakehouse/dagster/failures.py), the tag comes back as `InputFacts.gap`
+(`DeltaIOManager.step_of`), and the plan is made without the feed.
 """
 
 from collections.abc import Callable

@@ -75,7 +75,11 @@ def read_changes(
 def _read_feed(
     plan: ReadFeed, feeds: Feeds, ahead: Callable[[], None]
 ) -> tuple[SourceRead | ReadPlan, BaseException | None]:
-    """The feed of the commits that one run reads; or what is read instead, and the error if there was one."""
+    """The feed of the commits that one run reads; or what is read instead, and the error if there was one.
+
+    A feed whose rows come to the driver has been read here. A larger one is read while the result is written, and a gap
+    in it is seen by lakehouse/commit/failed_plan.py.
+    """
     source, batch = plan.facts.source, plan.batch
     ahead()
     try:

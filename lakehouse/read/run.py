@@ -10,8 +10,9 @@ from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import TRACK, Definition, partial_sources
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.mark import Mark, Position, application_id
+from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.cursor.unread import DAY, WEEK, passed_commits_are_old
-from lakehouse.delta.commit_info import Rows
+from lakehouse.delta.commit_info import COLUMN_CHANGES, Rows
 from lakehouse.delta.log import Head, Log, Size, total, version_of
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
@@ -50,6 +51,7 @@ class CommitReason(Enum):
     CONTINUED = "A run tag says where it goes on."
     STALE_BASE = "Another writer committed just before its last commit, which was looked at again."
     REDEFINED = "The definition changed in a part that decides no row."
+    COLUMNS = "The columns of a source changed, for which names of its query may stand."
     PASSED = "A position moves over commits that are not looked at again."
 
 
@@ -76,7 +78,7 @@ class Run:
             commits after a position; or because extracts of several scopes have one version.
         sizes: How much each input holds, as far as a run reads all of it; None if that is unknown.
         columns: The digest of the columns of its result, of a `Merge`; None of another write.
-        query: The digests of a `View`, as `Mark.query`; empty of another write.
+        query: The query of a `View`, once its result was planned; None of another write.
         sums: The digest of the sums of an `Aggregate`; None of another write.
         view: What a `View` says of itself; None of another write.
         archives_source: Whether an `Append` adds the whole log of its one source.
@@ -102,7 +104,7 @@ class Run:
     must_record: bool = False
     sizes: tuple[Size | None, ...] = ()
     columns: str | None = None
-    query: tuple[str, ...] = ()
+    query: QueryDigest | None = None
     sums: str | None = None
     view: ViewReport | None = None
     archives_source: bool = False
@@ -268,6 +270,8 @@ class Run:
             return CommitReason.EXTRACT
         if self.is_redefined:
             return CommitReason.REDEFINED
+        if self.asset.follows_columns and self.columns_changed:
+            return CommitReason.COLUMNS
         if self.must_record:
             return CommitReason.LOG_CLEANUP
         if self.continued_from is not None:
@@ -298,7 +302,7 @@ class Run:
 
     @property
     def is_redefined(self) -> bool:
-        """Whether the newest mark has another definition or other code, or lacks the code.
+        """Whether the newest mark has another definition, other code or another query, or lacks the code.
 
         Only the code version counts if the run reads no changes.
         """
@@ -306,7 +310,7 @@ class Run:
             return False
         mark = self.cursor.mark
         reads_changes = bool(self.changes) or self.asset.incremental
-        if mark.code_version != self.asset.code_version:
+        if mark.code_version != self.asset.code_version or (self.query is not None and self.query != mark.query):
             return True
         return reads_changes and (mark.definition != self.definition or self.asset.must_record_code(mark))
 
@@ -314,6 +318,11 @@ class Run:
     def snapshot_inputs_moved(self) -> bool:
         """Whether a snapshot input stands at another version than when the table was last written."""
         return any(self.cursor.reads.get(source) != at for source, at in self.snapshot_inputs.items())
+
+    @property
+    def columns_changed(self) -> bool:
+        """Whether a commit that the run reads changed the columns of its source, whether or not it changed a row."""
+        return any(commit.operation in COLUMN_CHANGES for changes in self.changes for commit in changes.commits)
 
     def is_own(self, mark: Mark) -> bool:
         return mark.run == self.run_id or mark.run in self.aliases

@@ -4,15 +4,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
-from lakehouse.cursor.definition import digest
+from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Output, Query
-from lakehouse.views.files.tokens import digest_of
+from lakehouse.views.files.tokens import digest_of_view
 from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.query import read, refuse_values_of_the_run
 from lakehouse.views.rows_plan import why_whole
-from lakehouse.views.sql.lineage import digest_of_names
+from lakehouse.views.sql.lineage import KIND_OF_NAMES, digest_of_names
 from lakehouse.views.touch import Touch, choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
 from lakehouse.views.view_text import ViewText, with_place
@@ -59,10 +59,9 @@ class Analysis:
     _touches: dict[tuple[str, ...], Touch] = field(default_factory=dict[tuple[str, ...], Touch], init=False)
 
     @property
-    def digests(self) -> tuple[str, str]:
-        """The digests of the text with its arguments and columns, and of what its names stand for."""
-        head = [(column.name, column.type) for column in self.text.columns]
-        return digest([digest_of(self.text.text, self.text.args), head]), digest_of_names(self.query)
+    def digest(self) -> QueryDigest:
+        """What the text says, and for which columns its names stand."""
+        return QueryDigest(digest_of_view(self.text), digest_of_names(self.query), KIND_OF_NAMES)
 
     @classmethod
     def of(

@@ -84,3 +84,10 @@ def with_place(error: ViewError, origin: Origin, asset: str | None = None) -> Vi
         column = at.column if at.line > 1 else origin.column + at.column - 1
         at = replace(at, line=origin.line + at.line - 1, column=column)
     return ViewError(error.code, f"{where}: {error.what}" if where else error.what, at, error.remedy)
+
+
+def refusal_of_a_part(asset: str, source: str) -> ViewError:
+    """The refusal of an input that leaves changes out: a query over a part of a source is another query."""
+    what = f"The query is over all rows of '{source}', and Read(start=..., exclude_operations=...) leaves some out"
+    remedy = "Say in its WHERE which rows count, and take these options out."
+    return with_place(ViewError("VIEW_PARTIAL_INPUT", what, None, remedy), Origin(), asset)

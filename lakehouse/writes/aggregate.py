@@ -64,6 +64,7 @@ class Aggregate(Write):
     ends_early = False
     follows_snapshot_inputs = False
     counts_touched_keys = False
+    follows_columns = False
     why_all_rows = "the sums of a group that is left out could not be added to later"
 
     def __post_init__(self) -> None:

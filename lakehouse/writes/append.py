@@ -42,6 +42,7 @@ class Append(Stated):
     ends_early = True
     follows_snapshot_inputs = False
     counts_touched_keys = False
+    follows_columns = False
     why_all_rows = None
 
     def __post_init__(self) -> None:

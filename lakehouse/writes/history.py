@@ -77,6 +77,7 @@ class History(Write):
     ends_early = False
     follows_snapshot_inputs = False
     counts_touched_keys = False
+    follows_columns = False
     why_all_rows = "the history would say that a row which is left out was not there"
 
     def __post_init__(self) -> None:

@@ -53,6 +53,7 @@ class Merge(Stated):
     ends_early = True
     follows_snapshot_inputs = False
     counts_touched_keys = False
+    follows_columns = False
     why_all_rows = None
 
     def __init__(self, rows: DataFrame | Events, touched: Touched, *, truncates: str | None = None) -> None:

@@ -41,6 +41,7 @@ class Overwrite(Stated):
     ends_early = True
     follows_snapshot_inputs = True
     counts_touched_keys = False
+    follows_columns = False
     why_all_rows = None
 
     def __post_init__(self) -> None:

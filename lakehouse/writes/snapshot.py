@@ -76,6 +76,7 @@ class Snapshot(Stated):
     ends_early = False
     follows_snapshot_inputs = False
     counts_touched_keys = False
+    follows_columns = False
     why_all_rows = "a row that is left out of an extract would be deleted, as if it were gone at the source"
 
     def __post_init__(self) -> None:

@@ -12,19 +12,28 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.conflicts.operations import Operation
 from lakehouse.cursor.cursor import Known
+from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.log import Head, rows_about
 from lakehouse.delta.policy import Policy
 from lakehouse.difference.statements import Planned, Skip
 from lakehouse.errors.views import ViewError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
-from lakehouse.read.decide import STRICT_REMEDY, NeedOfAllRows, PolicyAnswer, Reconcile, Refuse, answer_by_policy
+from lakehouse.read.decide import (
+    STRICT_REMEDY,
+    NeedOfAllRows,
+    PolicyAnswer,
+    Reconcile,
+    Refuse,
+    answer_by_policy,
+    why_other_query,
+)
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.listeners import Message, tell
 from lakehouse.spark.session import interpreting
-from lakehouse.views.view_text import Origin, ViewText, with_place
+from lakehouse.views.view_text import Origin, ViewText, refusal_of_a_part, with_place
 from lakehouse.writes.aggregate import add_or_recompute
 from lakehouse.writes.incremental_sums import why_recomputed
 from lakehouse.writes.merge import Merge
@@ -76,9 +85,10 @@ class View(Write):
 
     needs_key = False
     past = PastRows.COMPUTED
-    ends_early = True
+    ends_early = False
     follows_snapshot_inputs = False
     counts_touched_keys = True
+    follows_columns = True
     why_all_rows = None
 
     def __post_init__(self) -> None:
@@ -143,7 +153,7 @@ class View(Write):
         """
         partial = next((name for name, read in asset.changes.items() if not read.is_whole), None)
         if partial is not None:
-            raise _refusal_of_a_part(asset.name, partial)
+            raise refusal_of_a_part(asset.name, partial)
         if asset.table.policy.refresh == "strict" and not asset.changes:
             what = "Its policy is refresh='strict', and no input is read as Changes, so every run computes all rows"
             error = ViewError(_NOT_INCREMENTAL, what, None, "Read an input as Changes, or leave the word out.")
@@ -165,19 +175,19 @@ class View(Write):
         return True
 
     def complete_without_rows(self, run: Run) -> Run | None:
-        return _with_former_columns(run) if _has_no_changes(run) else None
+        return _with_former_columns(run) if self._is_held(run) else None
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Write]:
         partial = next((changes.name for changes in run.changes if run.leaves_out(changes.name)), None)
         if partial is not None:
-            raise _refusal_of_a_part(run.name, partial)
-        if _has_no_changes(run):
+            raise refusal_of_a_part(run.name, partial)
+        if self._is_held(run):
             return _with_former_columns(run), self
         from lakehouse.views.on_spark.run_facts import bind, with_key
 
         with interpreting(spark(), run.inputs):
             bound = bind(spark, run, self.text)
-            run = replace(with_key(run, bound.analysis), query=bound.analysis.digests)
+            run = replace(with_key(run, bound.analysis), query=bound.analysis.digest)
             return self._complete(spark, run, bound, self._compute(spark, run, bound))
 
     @staticmethod
@@ -192,19 +202,29 @@ class View(Write):
             ViewError: Changes cannot be followed.
         """
         from lakehouse.views.explained import how_followed
-        from lakehouse.views.on_spark.run_facts import why_other_query
 
-        key, added = run.table.key_columns, _added_of(run, analysis)
+        key, added, refresh = run.table.key_columns, _added_of(run, analysis), run.asset.policy.chosen_refresh
         is_kept = _may_keep_sums(run) if run.view is None else run.sums is not None
         why_no_sums = added if isinstance(added, str) else None if is_kept else _NO_SUMS_YET
         lines = how_followed(analysis, key, why_no_sums) if run.view is None else run.view.followed
-        other = why_other_query(run, analysis.digests[:1])
+        # Of the text alone: a log has types that Spark shows otherwise, such as CHAR.
+        other = why_other_query(run.asset, run.cursor, QueryDigest(analysis.digest.text))
         if other is not None:
-            lines = (*lines, f"A run that changes reach computes all rows, because {other.why}.")
+            is_refused = answer_by_policy(NeedOfAllRows.READ, refresh) is PolicyAnswer.REFUSED
+            becomes = "is refused by refresh='strict'" if is_refused else "computes all rows"
+            lines = (*lines, f"The next run {becomes}, because {other}.")
         why = None if why_no_sums is None else analysis.why_never_by_keys(key, has_key=bool(key))
         if why is None:
             return lines
-        return (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, run.asset.policy.chosen_refresh)](why))
+        return (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
+
+    def _is_held(self, run: Run) -> bool:
+        """Whether the table holds the result, because no source has changes and the query is the same."""
+        if not _has_no_changes(run) or run.columns_changed:
+            return False
+        from lakehouse.views.files.tokens import digest_of_view
+
+        return why_other_query(run.asset, run.cursor, QueryDigest(digest_of_view(self.text))) is None
 
     def _compute(self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Computed | Sums":
         """What the table is to hold; the sums if what changes bring and take away is to be added to them.
@@ -214,13 +234,14 @@ class View(Write):
         """
         from lakehouse.views.on_spark.bound_text import Whole
         from lakehouse.views.on_spark.computing import compute
-        from lakehouse.views.on_spark.run_facts import why_dear, why_other_query
+        from lakehouse.views.on_spark.run_facts import why_dear
 
         key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
+        other = None if run.query is None else why_other_query(run.asset, run.cursor, run.query)
         computed = (
             _why_whole(run)
             or bound.whole
-            or why_other_query(run, run.query)
+            or (None if other is None else Whole(NeedOfAllRows.READ, other))
             or _kept_sums(spark, run, bound)
             or why_dear(run)
         )
@@ -385,10 +406,3 @@ def refusal(text: ViewText, what: str, asset: str | None = None) -> ViewError:
     """The refusal of a view by `refresh="strict"`."""
     cure = f"Nothing was written. {STRICT_REMEDY} Under refresh='incremental' a run does that by itself, and warns."
     return with_place(ViewError(_NOT_INCREMENTAL, what, None, cure), text.origin, asset)
-
-
-def _refusal_of_a_part(asset: str, source: str) -> ViewError:
-    """The refusal of an input that leaves changes out: a query over a part of a source is another query."""
-    what = f"The query is over all rows of '{source}', and Read(start=..., exclude_operations=...) leaves some out"
-    remedy = "Say in its WHERE which rows count, and take these options out."
-    return with_place(ViewError("VIEW_PARTIAL_INPUT", what, None, remedy), Origin(), asset)

@@ -55,6 +55,11 @@ class Write(Protocol):
 
     Each kind of write is one class, which answers every question about the kind, and has its name in `KINDS`
     (lakehouse/dagster/code_location.py). A kind that leaves an answer out does not pass the type checker.
+    Users import it from `lakehouse` (three lists in lakehouse/__init__.py; website/api.py says on which page it
+    stands).
+
+    A write of rows extends `Stated`, as `Merge` does. Statements are few: a new kind needs a new one of
+    lakehouse/difference/statements.py only if none of them fits.
     """
 
     needs_key: ClassVar[bool]
@@ -67,6 +72,8 @@ class Write(Protocol):
     """Whether a snapshot input that moved is a reason to compute the result again."""
     counts_touched_keys: ClassVar[bool]
     """Whether the write finds out how many keys the changes touch before a row is computed."""
+    follows_columns: ClassVar[bool]
+    """Whether other columns of a source are a reason to compute the result again, although no row changed."""
     why_all_rows: ClassVar[str | None]
     """Why no row of its result may be left out of the table, as a clause; None if a row may."""
 

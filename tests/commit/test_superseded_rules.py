@@ -9,6 +9,7 @@ from lakehouse.commit.superseded import superseded_by
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.table import Read, Table
@@ -23,6 +24,7 @@ from tests.support.raises import raises_code
 
 AS_OF = 8
 RATES = Position("r", 5, is_snapshot=True)
+QUERY = QueryDigest("#a", "#b", "1")
 
 
 def table_at(name: str, table_id: str, version: int) -> TableVersion:
@@ -90,16 +92,20 @@ def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
     assert isinstance(found, Known) and found.version == version
 
 
-@pytest.mark.parametrize("theirs", [("a", "b"), ()], ids=["the same", "of an earlier version"])
-def test_one_that_computed_the_query_is_done_for_us(history: History, theirs: tuple[str, ...]):
-    ours = replace(run(history), query=("a", "b"))
+@pytest.mark.parametrize(
+    "theirs",
+    [QUERY, replace(QUERY, kind="of another parser", names="x"), None],
+    ids=["the same", "names unknown", "unknown"],
+)
+def test_one_that_computed_the_query_is_done_for_us(history: History, theirs: QueryDigest | None):
+    ours = replace(run(history), query=QUERY)
     history.own(AS_OF, ("p", "q"), epoch=2, query=theirs)
     assert isinstance(superseded_by(history, history.head(), ours, None), Known)
 
 
-@pytest.mark.parametrize("theirs", [("x", "b"), ("a", "x")])
-def test_one_that_computed_another_query_is_not_done_for_us(history: History, theirs: tuple[str, ...]):
-    ours = replace(run(history), query=("a", "b"))
+@pytest.mark.parametrize("theirs", [replace(QUERY, text="x"), replace(QUERY, names="x")], ids=["text", "names"])
+def test_one_that_computed_another_query_is_not_done_for_us(history: History, theirs: QueryDigest):
+    ours = replace(run(history), query=QUERY)
     history.own(AS_OF, ("p", "q"), epoch=2, query=theirs)
     assert superseded_by(history, history.head(), ours, None) is None
 

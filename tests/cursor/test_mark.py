@@ -13,6 +13,7 @@ from lakehouse.cursor.code import Code
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.generation import FIRST_GENERATION, Beginning, Generation
 from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, application_id, mark_in, rows_of
+from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.commit_info import NO_ROWS, Commit, Rows
 
 texts = st.text("ab/:'\"\\{}né日\n", max_size=8)
@@ -58,7 +59,7 @@ marks = st.builds(
     rows=st.none() | st.builds(Rows, *[st.integers(0, 2**60)] * 3),
     beside=st.none() | st.integers(0, 2**60),
     quarantine=st.none() | texts,
-    query=st.lists(texts, max_size=2).map(tuple),
+    query=st.none() | st.builds(QueryDigest, texts) | st.builds(QueryDigest, texts, texts, texts),
     lost_to=st.lists(st.integers(0, 2**60), max_size=3).map(tuple),
 )
 MARK = Mark(
@@ -142,7 +143,7 @@ GARBLED = [
     *product(["format"], [None, "2", True]),
     *product(["definition"], [3, "key", ["key"], {"key": 1}]),
     *product(["decided", "quarantine"], [3, ["x"]]),
-    *product(["query"], [3, "x", [1], {"x": 1}]),
+    *product(["query"], [3, "x", [1], [], {"x": 1}, {"text": 1}, {"text": "#a", "names": 1}]),
     *product(["code"], [3, "x", {"kind": "1/3.11"}, {"kind": "1/3.11", "digest": "a", "parts": {"f": 1}}]),
     *product(["key"], [None, "id", 3, [1], {"id": 1}]),
     *product(["reads"], [None, [], "src", {"src": 76}, {"src": {"table": "t"}}, {"src": {"table": 1, "version": 2}}]),

@@ -361,6 +361,11 @@ def test_new_code_of_a_strict_table_is_warned_of() -> None:
     assert "refresh='strict'" in str(warning_of_new_code(strict, coded(OLD), parts(strict, Read()), None))
 
 
+def test_new_code_of_a_strict_view_is_not_warned_of_because_its_query_is_held_against_the_mark() -> None:
+    strict = replace(under(CODED, refresh="strict"), follows_columns=True)
+    assert warning_of_new_code(strict, coded(OLD), parts(strict, Read()), None) is None
+
+
 class Sized(History):
     """A log that tells how many rows its table has."""
 

@@ -10,6 +10,7 @@ from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import FileSchema, Head, Size, newest_first
 from lakehouse.read.asset import Asset, UserRequest
@@ -94,7 +95,7 @@ class History:
         asset: str | None = None,
         *,
         compared: bool = False,
-        query: tuple[str, ...] = (),
+        query: QueryDigest | None = None,
     ) -> int:
         """An own commit that has read the source `src` up to a version."""
         at = len(self.entries)

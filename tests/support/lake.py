@@ -32,7 +32,6 @@ from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.writes.append import Append
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
-from lakehouse.writes.view import View
 from lakehouse.writes.write import Write
 from tests.support import plain_tables
 
@@ -162,6 +161,7 @@ class Lake:
             code_version=options.pop("code_version", None),
             policy=table.policy,
             counts_touched_keys=kind.counts_touched_keys,
+            follows_columns=kind.follows_columns,
             follows_snapshot_inputs=kind.follows_snapshot_inputs,
         )
         asked = {part.name: options.pop(part.name) for part in fields(UserRequest) if part.name in options}
@@ -228,6 +228,6 @@ class Lake:
         rests = step.nothing_to_write(write) is not None
         with listening(self.hear):
             outcome = step.commit(write, retry or self.retry, NO_WAIT)
-        if rests or (foreseen is not None and kind in (Append, Merge, Overwrite, View, DataFrame)):
+        if rests or (foreseen is not None and kind in (Append, Merge, Overwrite, DataFrame)):
             assert isinstance(outcome, Unchanged | AlreadyApplied), "a step with nothing to do has written"
         return outcome

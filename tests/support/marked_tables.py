@@ -8,6 +8,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.query_digest import QueryDigest
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 
@@ -36,7 +37,7 @@ def run(
     planned_at: int | None = None,
     compared: bool = True,
     lookups: tuple[str, ...] = (),
-    query: tuple[str, ...] = (),
+    query: QueryDigest | None = None,
     **definition: str,
 ) -> None:
     """What a run of an asset leaves in its table: a commit with its mark, with rows or without; its definition part by part.

@@ -461,38 +461,3 @@ def test_ranges_cut_at_random_come_to_the_same(lake: Lake, seed: int) -> None:
 
 def said_why(lake: Lake) -> str:
     return computed(lake)[-1].partition(", because ")[2]
-
-
-@pytest.mark.slow
-def test_a_text_and_a_value_that_changed_without_the_code_are_noticed(lake: Lake) -> None:
-    """A file beside the code, the attribute of a resource: no digest of the code has them."""
-    now: dict[str, Any] = {"text": "SELECT id, v FROM src WHERE v > :least", "least": 3}
-
-    def read_from_a_file(src: Changes) -> View:
-        return View(now["text"], {"least": now["least"]})
-
-    def follow(policy: Policy = Policy()) -> None:
-        lake.insert("src", [(100 + lake.version("src"), "g1", 50)])
-        lake.materialize(read_from_a_file, Table(key="id", policy=policy))
-
-    def due() -> list[tuple[Any, ...]]:
-        text = now["text"].replace("src", "{src}").replace(":least", str(now["least"]))
-        return sorted(map(tuple, lake.sql(text)), key=repr)
-
-    fill(lake)
-    follow()
-    for part in ({"least": 5}, {"text": "SELECT id, v + 1 AS v FROM src WHERE v > :least"}):
-        now.update(part)
-        with pytest.raises(ViewError, match="because its query, or a value in it, is another") as refused:
-            follow(Policy(refresh="strict"))
-        assert refused.value.code == "VIEW_NOT_INCREMENTAL"
-        follow()
-        assert said_why(lake) == "its query, or a value in it, is another than at its last commit."
-        assert lake.rows("read_from_a_file") == due()
-        follow(Policy(refresh="strict"))
-        assert lake.rows("read_from_a_file") == due()
-    now["text"] = "select id, v + 1 as v\n  from src -- all that is large\n  where v > :least"
-    follow(Policy(refresh="strict"))
-    now["least"] = 7
-    follow(Policy(on_new_code="ignore"))
-    assert "touched keys" in computed(lake)[-1]

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from lakehouse.views.view_text import Origin, view_error
+from lakehouse.cursor.definition import digest
+from lakehouse.views.view_text import Origin, ViewText, view_error
 
 
 class TokenKind(Enum):
@@ -226,6 +227,11 @@ def canonical(text: str, origin: Origin = Origin()) -> tuple[str, ...]:
         else token.text
         for last, token in zip(before, sequence, strict=False)
     )
+
+
+def digest_of_view(text: ViewText) -> str:
+    """A short text that is another one if the query, an argument or a declared column is."""
+    return digest([digest_of(text.text, text.args), [(column.name, column.type) for column in text.columns]])
 
 
 def digest_of(text: str, args: Mapping[str, Any], origin: Origin = Origin()) -> str:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from lakehouse.cursor.cursor import Known
 from lakehouse.delta.commit_info import NO_ROWS
 from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.limits import limits
@@ -117,26 +116,6 @@ def why_dear(run: Run) -> Whole | None:
     if answer_by_policy(NeedOfAllRows.COST, run.asset.policy.chosen_refresh) is PolicyAnswer.BY_KEYS:
         return None
     return Whole(NeedOfAllRows.COST, f"logs tell {images:,} images of changed rows, and its tables have {rows:,} rows")
-
-
-def why_other_query(run: Run, digests: tuple[str, ...]) -> Whole | None:
-    """Why all rows are computed because the query means something else than at the position; None if it does not.
-
-    A code version that is given stands for the text, and not for the columns of the tables that it names.
-
-    Args:
-        run: The run.
-        digests: Those of the query, as `Mark.query`, or the first alone.
-    """
-    mark = run.cursor.mark if isinstance(run.cursor, Known) else None
-    if mark is None or not mark.query:  # an earlier version wrote the mark, and is believed once
-        return None
-    counts = run.asset.code_version is None and run.asset.policy.new_code == "compare"
-    if counts and mark.query[0] != digests[0]:
-        return Whole(NeedOfAllRows.READ, "its query, or a value in it, is another than at its last commit")
-    if any(was != now for was, now in zip(mark.query[1:], digests[1:], strict=False)):
-        return Whole(NeedOfAllRows.READ, "names of its query stand for other columns of its tables than before")
-    return None
 
 
 def with_key(run: Run, analysis: Analysis) -> Run:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from itertools import count
 from typing import TypeAlias, assert_never
 
@@ -98,16 +99,20 @@ class _Origins:
         self._parts.update({name: columns_in(expression) for name, expression in columns.items()})
 
 
-def digest_of_names(query: Query) -> str:
-    """A short text that is another one if a name of the text, a star or NATURAL stands for other columns, or types.
+KIND_OF_NAMES = f"1 {version('sqlglot')}"
+"""The format of `digest_of_names`: the nodes of a query are those of the parser, and as this library rewrites them."""
 
-    Columns that a table has beside those that the text uses do not count.
+
+def digest_of_names(query: Query) -> str:
+    """A digest of the table columns, with their types, for which the names of a query stand.
+
+    It changes if a name, a star or NATURAL stands for another column. Other columns of the tables do not count.
     """
     return digest(list(_meanings(query)))
 
 
 def _meanings(query: Query) -> Iterator[list[str]]:
-    """Each node's columns in the order of the text: a column of a table with its type, a computed one by its number."""
+    """Each node's columns, from the root: a column of a table with its type, a computed one by its number."""
     scans = [node for node in nodes_of(query.root) if isinstance(node, Scan)]
     meanings = {
         name: f"{number}.{own.lower()} {query.types.get(name, '')}"

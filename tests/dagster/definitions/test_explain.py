@@ -137,8 +137,8 @@ def test_new_code_compares_everything_and_names_what_changed(root: Path) -> None
     kept = forecast(root, copies, policy=Policy(on_new_code="warn"))
     assert kept.verdict is RunEffect.RECORDS and kept.inputs[0].reading is Reading.NOTHING
     assert kept.why == (
-        "copies goes on with new code, because the code that copies names changed: clean. Its rows stay as the former "
-        "code made them: its policy is on_new_code='warn'."
+        "copies goes on although the code that copies names changed: clean. Its rows stay as they were made before: "
+        "its policy is on_new_code='warn'."
     )
     assert forecast(root, copies, policy=Policy(on_new_code="ignore")).verdict is RunEffect.NOTHING
     own = dg.asset(name="copies", metadata=Table(key="id", policy=Policy(on_new_code="compare")))

@@ -7,6 +7,7 @@ import dagster as dg
 import pytest
 
 from lakehouse import Changes, DeltaIOManager, Policy, Table, View, explain
+from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.dagster.code.digest import code_of
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.read.forecast import Forecast, RunEffect
@@ -98,9 +99,16 @@ def test_a_table_whose_mark_says_nothing_of_sums_is_not_kept_by_them(root: Path)
 
 
 def test_a_query_that_is_another_than_at_the_last_commit_is_said(root: Path) -> None:
-    run(root, "counted", "orders", code=code_of(counted.op.compute_fn.decorated_fn), query=("#another",), key="day")
+    run(
+        root,
+        "counted",
+        "orders",
+        code=code_of(counted.op.compute_fn.decorated_fn),
+        query=QueryDigest("#another"),
+        key="day",
+    )
     append(root, "orders", 3)
-    said = "A run that changes reach computes all rows, because its query, or a value in it, is another than"
+    said = "The next run computes all rows, because its query, or a value in it, is another than"
     assert any(line.startswith(said) for line in followed(root, counted))
 
 

@@ -146,11 +146,14 @@ def choose_statement(
 ) -> Statement | Skip:
     """The statement that writes a difference, the first that is possible of these.
 
-    - What remains to be done if no row differs; an insert of no row adds columns that the table lacks.
-    - An insert, if every row that differs is new.
-    - A replacement by the keys' own literals, if a predicate says exactly which rows the few keys have.
-    - A deletion or a replacement in one pass, if the table has few files to look at.
-    - A `MERGE`: always with `Policy(statement="merge")`, with new columns, or if rows may change their key's partition.
+    - What remains to be done (`rest`) if no row differs; an `Insert` of no row adds columns that the table lacks.
+    - An `Insert` (append), if every row that differs is new.
+    - `ReplaceRows` (`replaceWhere`), if a predicate of the keys' own literals says exactly which rows the keys have.
+    - `DeleteMatched` (DELETE) or `ReplaceMatched` (`replaceOn`), in one pass, if the table has few files to look at.
+    - `MergeRows` (MERGE): always with `Policy(statement="merge")`, with new columns, or if rows may change their key's
+      partition.
+
+    A write without keys chooses by itself: lakehouse/writes/overwrite.py and lakehouse/writes/append.py.
     """
     if counts == NO_ROWS:
         if same_columns:

@@ -59,7 +59,7 @@ class MergeRows:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceRows:
-    """The rows of the few keys that differ are replaced: the effect of `MergeRows` in fewer jobs."""
+    """The rows of the few keys that differ are replaced by `replaceWhere`: the effect of `MergeRows` in fewer jobs."""
 
     rows: DataFrame
     where: str
@@ -72,7 +72,7 @@ class ReplaceRows:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceMatched:
-    """Rows replace the rows that they match, with one join with the table where a `MERGE` takes three."""
+    """Rows replace those that they match by `replaceOn`, with one join with the table where a `MERGE` takes three."""
 
     rows: DataFrame
     on: str
@@ -106,7 +106,7 @@ class DeleteMatched:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """The rows of the run's partitions, or of the table, are replaced."""
+    """All rows of the run's partitions are replaced by `replaceWhere`, or all rows of the table by an overwrite."""
 
     rows: DataFrame
     where: str | None

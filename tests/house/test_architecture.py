@@ -33,3 +33,24 @@ def test_a_package_says_in_which_order_its_files_are_read(package: Path) -> None
     files = {path.stem for path in package.glob("*.py")} - {"__init__"}
     listed = set(re.findall(r"\w+", reading[1]))
     assert files - listed == set()
+
+
+ROWS = [
+    line
+    for line in PAGE.partition("## Where to find what")[2].partition("\n## ")[0].splitlines()
+    if "`lakehouse/" in line
+]
+KNOWN = {"deltalake", "explain", "lakehouse", "lakehouse run", "lakehouse status", "dg scaffold defs", "defs.yaml"}
+"""What the first column of a row may name: commands, and files of users."""
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[2:50])
+def test_a_row_of_the_table_names_files_that_exist_and_names_that_are_in_them(row: str) -> None:
+    answer = row.split(" | ", 1)[1]
+    named = re.findall(r"`([^`]+)`", answer)
+    files = [ROOT / name for name in named if "/" in name]
+    assert [file for file in files if not file.exists()] == []
+    inside = [each for file in files for each in ([file] if file.is_file() else sorted(file.rglob("*.py")))]
+    text = "\n".join(file.read_text() for file in inside)
+    names = [part for name in named if "/" not in name and name not in KNOWN for part in name.split(".")]
+    assert [name for name in names if name.isidentifier() and not re.search(rf"\b{name}\b", text)] == []

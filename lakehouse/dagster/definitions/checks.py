@@ -1,4 +1,8 @@
-"""Asset checks: which there are, of which tables each can be made, within which limits, and in which step."""
+"""Asset checks: which there are, of which tables each can be made, within which limits, and in which step.
+
+A new check is a `CheckName` with its description here, and with the table that it can be made of (`_can_be_made`); a
+method of `Checked`, which `finding_of` calls; and the judgement, in lakehouse/dagster/definitions/findings.py.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

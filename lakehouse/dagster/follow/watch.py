@@ -1,6 +1,8 @@
 """What the tables of a code location have not read, by their logs alone: for the sensor and the automation condition.
 
-No row is read and no Spark is needed, so a table whose log only Spark can read is left out, with the reason.
+A table is behind if a source has commits that may have changed a row, if a source has to be read whole, or, once a day,
+if log cleanup nears its position. No row is read and no Spark is needed, so a table whose log only Spark can read is
+left out, with the reason. What was requested already is known to lakehouse/dagster/follow/requests.py.
 """
 
 import time

@@ -92,7 +92,7 @@ def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignore
     conditions = _why_other_conditions(before, now)
     if conditions is not None:
         return conditions
-    names = {name for name in {*before, *now} if name.startswith(_CONFIG)} - _fields(_CONFIG, ignored)
+    names = {*_parts_of(_CONFIG, before), *_parts_of(_CONFIG, now)} - _fields(_CONFIG, ignored)
     other = sorted(name for name in names if before.get(name) != now.get(name))
     return f"its {' and '.join(other)} had another value" if other else None
 
@@ -108,19 +108,21 @@ def why_handed_otherwise(before: Definition, now: Definition, ignored: Collectio
         now: The definition of the run.
         ignored: Fields of resources that decide nothing, although the mark may have their values.
     """
-    other = sorted(name for name in before.keys() & now.keys() if before[name] != now[name])
-    for name in other:
-        if name.startswith(f"{_INPUT} "):
-            return f"its {name} was '{before[name]}' and is '{now[name]}'"
-    if (_RESOURCE in before) != (_RESOURCE in now) and all(any(map(_is_of_resource, of)) for of in (before, now)):
+    was, is_now = _parts_of(_INPUT, before), _parts_of(_INPUT, now)
+    for name in sorted(was.keys() & is_now.keys()):
+        if was[name] != is_now[name]:
+            return f"its {name} was '{was[name]}' and is '{is_now[name]}'"
+    was, is_now = _parts_of(_RESOURCE, before), _parts_of(_RESOURCE, now)
+    if was and is_now and (_RESOURCE in was) != (_RESOURCE in is_now):
         return "its resources have more fields or fewer, so that one may have had another value"
-    fields = [name for name in other if _is_of_resource(name) and name not in _fields(_RESOURCE, ignored)]
-    return f"its {' and '.join(fields)} had another value" if fields else None
+    names = (was.keys() & is_now.keys()) - _fields(_RESOURCE, ignored)
+    other = sorted(name for name in names if was[name] != is_now[name])
+    return f"its {' and '.join(other)} had another value" if other else None
 
 
-def _is_of_resource(name: str) -> bool:
-    """Whether a part, by its name, is about a field of a resource, or about all of them."""
-    return name.split(" ", maxsplit=1)[0] == _RESOURCE
+def _parts_of(begin: str, definition_: Definition) -> dict[str, str]:
+    """The parts whose names begin with a word: those of each field, or the one of all fields."""
+    return {name: text for name, text in definition_.items() if name.split(" ", maxsplit=1)[0] == begin}
 
 
 def left_out(read: Read) -> tuple[str, ...]:
@@ -176,7 +178,7 @@ def _expectations(begin: str, expectations: Sequence[Expect]) -> dict[str, str]:
 def _why_other_conditions(before: Definition, now: Definition) -> str | None:
     """Why other rows are left out, or put into the quarantine, as half a sentence; None if the same are."""
     for begin, what in ((_EXPECT, "other rows are left out"), (_QUARANTINE, "other rows are put into its quarantine")):
-        was, is_now = ({name: text for name, text in of.items() if name.split(" ")[0] == begin} for of in (before, now))
+        was, is_now = (_parts_of(begin, of) for of in (before, now))
         if was == is_now or (begin == _EXPECT and set(was.values()) == set(is_now.values())):
             continue
         differing = sorted(name for name in {*was, *is_now} if was.get(name) != is_now.get(name))

@@ -2,13 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol, Self
 
-from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.commit_info import NO_ROWS, Commit
 from lakehouse.delta.file_ranges import FileRanges
+from lakehouse.delta.limits import limits
 from lakehouse.delta.text import fold
 from lakehouse.errors import UnreadableLogError
 
@@ -336,3 +337,21 @@ def rows_about(log: Log, version: int) -> int | None:
     """How many rows a table holds; with those that deletion vectors hide, if counting these costs too much."""
     rows, size = log.live_rows(version), log.size()
     return rows if rows is not None or size is None else size.rows
+
+
+def images_of_many_rows(
+    commits: Iterable[Commit], tables: Iterable[tuple[Log, int]], share: float
+) -> tuple[int, int] | None:
+    """The images of changed rows that commits tell, and the rows of their tables, if the images are many; else None.
+
+    Args:
+        commits: The commits.
+        tables: The log and the version of each table whose rows would be read instead of the changes.
+        share: From so many images of a row on there are many, and never below `Limits.changes_to_count`.
+    """
+    images = sum((commit.rows for commit in commits), NO_ROWS).images
+    if images is None or images < limits().changes_to_count:
+        return None
+    counts = [rows_about(log, version) for log, version in tables]
+    rows = sum(count for count in counts if count is not None)
+    return None if None in counts or images < rows * share else (images, rows)

@@ -22,9 +22,9 @@ from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import read_in
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import cap, unread_after, why_compared_again
-from lakehouse.delta.commit_info import NO_ROWS, SCHEMA_CHANGES, Commit
+from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.limits import limits
-from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commits_between, rows_about
+from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commits_between, images_of_many_rows
 from lakehouse.delta.table import Read
 from lakehouse.errors import GO_ON_FROM, ReadError
 from lakehouse.read.archive import Archived, Unanswered
@@ -326,12 +326,10 @@ def _why_dear(facts: InputFacts, batch: Batch) -> str | None:
     may_choose = may_choose and len(asset.inputs) == 1 and at.where is None
     if not may_choose or asset.past is not PastRows.COMPUTED or not facts.read.is_whole or batch.behind:
         return None
-    images = sum((commit.rows for commit in batch.changing), NO_ROWS).images
-    if images is None or images < limits().changes_to_count:
+    many = images_of_many_rows(batch.changing, [(facts.source.log, at.version)], limits().changes_of_row)
+    if many is None:
         return None
-    rows = rows_about(facts.source.log, at.version)
-    if rows is None or images < rows * limits().changes_of_row:
-        return None
+    images, rows = many
     return f"its log tells {images:,} images of changed rows, and it has {rows:,} rows, so all rows take less work"
 
 

@@ -175,14 +175,14 @@ class View(Write):
         return True
 
     def complete_without_rows(self, run: Run) -> Run | None:
-        return _with_former_columns(run) if self._is_held(run) else None
+        return _as_marked_before(run) if self._is_held(run) else None
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Write]:
         partial = next((changes.name for changes in run.changes if run.leaves_out(changes.name)), None)
         if partial is not None:
             raise refusal_of_a_part(run.name, partial)
         if self._is_held(run):
-            return _with_former_columns(run), self
+            return _as_marked_before(run), self
         from lakehouse.views.on_spark.run_facts import bind, with_key
 
         with interpreting(spark(), run.inputs):
@@ -273,7 +273,7 @@ class View(Write):
         match computed:
             case Unmoved():
                 how, sums = "nothing, because no change reaches a row of it", _why_no_sums_yet(run, bound)
-                run = _with_former_columns(run)
+                run = _as_marked_before(run)
             case Sums(groups=groups):
                 how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
                 sums = computed
@@ -328,8 +328,8 @@ def _has_no_changes(run: Run) -> bool:
     return all(read.is_empty for read in run.changes)
 
 
-def _with_former_columns(run: Run) -> Run:
-    """The run with the columns, the sums and the query that its table holds, for its mark."""
+def _as_marked_before(run: Run) -> Run:
+    """The run with the columns, the sums and the query of the newest mark, because the table still holds them."""
     if not isinstance(run.cursor, Known):
         return run
     mark = run.cursor.mark

@@ -119,6 +119,8 @@ def _verdict(run: Run, inputs: Sequence[InputForecast]) -> tuple[RunEffect, str]
     match reason:
         case CommitReason.SNAPSHOT_INPUT:
             return RunEffect.WRITES, f"{' and '.join(moved)} moved. {_NO_DIFFERENCE}"
+        case CommitReason.COLUMNS:
+            return RunEffect.WRITES, f"{reason.value} {_NO_DIFFERENCE}"
         case CommitReason.REDEFINED:
             return RunEffect.RECORDS, run.new_code or reason.value
         case CommitReason.PASSED | CommitReason.LOG_CLEANUP:

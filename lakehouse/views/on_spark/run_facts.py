@@ -6,10 +6,9 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from lakehouse.delta.commit_info import NO_ROWS
 from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.limits import limits
-from lakehouse.delta.log import rows_about
+from lakehouse.delta.log import images_of_many_rows
 from lakehouse.read.content import Feed, SourceRead
 from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.feed_trust import Source
@@ -106,13 +105,13 @@ def _is_small(source: Source) -> bool:
 def why_dear(run: Run) -> Whole | None:
     """Why all rows take less work than the search of the touched keys, by what logs say; None if they do not."""
     reads = [read for read in run.changes if isinstance(read.content, Feed)]
-    images = sum((commit.rows for read in reads for commit in read.commits), NO_ROWS).images
-    if images is None or images < limits().changes_to_count or any(source.at.where for source in run.sources.values()):
+    if any(source.at.where for source in run.sources.values()):
         return None
-    counts = [rows_about(source.log, source.at.version) for source in run.sources.values()]
-    rows = sum(count for count in counts if count is not None)
-    if None in counts or images < rows * limits().changes_of_view:
+    tables = [(source.log, source.at.version) for source in run.sources.values()]
+    many = images_of_many_rows((commit for read in reads for commit in read.commits), tables, limits().changes_of_view)
+    if many is None:
         return None
+    images, rows = many
     if answer_by_policy(NeedOfAllRows.COST, run.asset.policy.chosen_refresh) is PolicyAnswer.BY_KEYS:
         return None
     return Whole(NeedOfAllRows.COST, f"logs tell {images:,} images of changed rows, and its tables have {rows:,} rows")

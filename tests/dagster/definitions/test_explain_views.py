@@ -5,6 +5,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 
 from lakehouse import Changes, DeltaIOManager, Policy, Table, View, explain
 from lakehouse.cursor.query_digest import QueryDigest
@@ -119,6 +121,15 @@ def test_a_resource_of_the_asset_itself_hinders_no_forecast(root: Path) -> None:
         return View("SELECT id, day FROM orders")
 
     assert followed(root, own)
+
+
+def test_other_columns_of_a_source_are_looked_at(root: Path) -> None:
+    run(root, "made", "orders", code=code_of(made.op.compute_fn.decorated_fn), key="id")
+    assert forecast(root, made).verdict is RunEffect.NOTHING
+    DeltaTable(str(root / "orders")).alter.add_columns(Field("town", PrimitiveType("string")))
+    of = forecast(root, made)
+    assert of.verdict is RunEffect.WRITES
+    assert of.why.startswith("The columns of a source changed, for which names of its query may stand.")
 
 
 def test_an_aggregate_that_is_no_sum_is_named(root: Path) -> None:

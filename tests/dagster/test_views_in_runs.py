@@ -1,5 +1,7 @@
 """A view in a run of Dagster: what its page shows, what a run of a partition writes; and what is said of a Merge."""
 
+from pathlib import Path
+
 import dagster as dg
 import pytest
 from pyspark.sql import Window
@@ -53,7 +55,7 @@ def test_a_materialization_shows_the_lineage_of_columns_and_how_changes_are_foll
         "- Changes are followed by the keys (day).",
         "- Changes of orders have the keys.",
     ]
-    assert without["write"] == "nothing: no source has changes"  # the function was not called
+    assert without["write"] == "nothing: no source has changes"
     source = dg.AssetKey("orders")
     for shown in (with_changes, without):
         lineage = shown["dagster/column_lineage"]
@@ -63,6 +65,22 @@ def test_a_materialization_shows_the_lineage_of_columns_and_how_changes_are_foll
             "orders": [],
             "total": [dg.TableColumnDep(source, "v")],
         }
+
+
+def test_another_text_is_noticed_although_no_source_changed(house: House, tmp_path: Path) -> None:
+    """The text is in a file whose path the function computes, so that no digest of its code has the text."""
+    files = {"large": tmp_path / "large.sql"}
+
+    @dg.asset(metadata=Table(key="id"))
+    def of_a_file(orders: Changes) -> View:
+        return View(files["large"].read_text())
+
+    house = with_assets(house, of_a_file)
+    for least, rows in ((10, [(2, 20), (3, 30)]), (20, [(3, 30)])):
+        files["large"].write_text(f"SELECT id, v FROM orders WHERE v > {least}")
+        house.run("of_a_file")
+        assert house.lake.rows("of_a_file") == rows
+    assert metadata(house.run("of_a_file"), "of_a_file")["write"] == "nothing: no source has changes"
 
 
 def test_a_run_of_a_partition_writes_the_rows_of_the_partition_alone(house: House) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from lakehouse.commit.failed_plan import explain_error
 from lakehouse.commit.rivals import ConflictKind, classify
-from lakehouse.server.jars import DIRECTORY
+from lakehouse.server.jars import DIRECTORY, delta_jars
 from lakehouse.spark.diagnosis import TEMPORARY
 from tests.commit.test_situation import READING
 from tests.spark.test_diagnosis import EXAMPLES
@@ -55,7 +55,7 @@ QUOTED = [text for text in EXAMPLES if not text.startswith("[") and "(" not in t
 
 def conditions() -> dict[str, str]:
     """Every error condition of this Delta with its SQLSTATE, those of subclasses in their full name."""
-    (jar,) = DIRECTORY.glob("delta-spark_*.jar")
+    jar = DIRECTORY / delta_jars()[0].file_name  # beside those for other versions of Spark
     known: dict[str, Any] = json.loads(ZipFile(jar).read("error/delta-error-classes.json"))
 
     def named() -> Iterator[tuple[str, str]]:

@@ -1,10 +1,11 @@
-"""What an `Aggregate` makes of its table: what the changes bring and take away, added to what the table holds.
+"""What an `Aggregate`, or a `View` of counts and sums, makes of its table: what changes bring and take away is added.
 
 A `Merge` may read a change twice; a sum must not. Before anything is added, the log must show that the table holds the
 sums at its position. If it does not, all sums are recomputed and compared.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,11 +29,17 @@ from lakehouse.spark.driver_rows import Local, compute_once, is_empty
 from lakehouse.spark.fitting import check_padding, fit
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.writes.stated import KEPT_AS_NULL
-from lakehouse.writes.sums import COUNT, INEXACT, Sums
+from lakehouse.writes.sums import COUNT, INEXACT, Sums, sums_of
+
+if TYPE_CHECKING:
+    from lakehouse.views.adding import Added
+    from lakehouse.views.analysis import Analysis
+    from lakehouse.views.on_spark.bound_text import BoundText
 
 _INEXACT = "inexact"
 """The `OPERATION` of a group whose count or sum cannot be right."""
 _WAS, _ROWS = "__lakehouse_was", "__lakehouse_rows"
+NO_SUMS_YET = "its log does not say that it holds them. After the next run that computes all rows it is"
 _OF_COLUMNS = SCHEMA_CHANGES - {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
 
 
@@ -94,6 +101,32 @@ def why_recomputed(log: Log, head: Head, run: Run, sums: Sums) -> str | None:
         if commit.version != cursor.version and may_concern(commit, run.name, run.partitions):
             return f"version {commit.version} ({commit.operation}) has written to it since"
     return None
+
+
+def counts_and_sums(run: Run, analysis: "Analysis") -> "Added | str":
+    """The counts and sums that a view is, to which changes can be added; else why rows are computed, as a clause."""
+    from lakehouse.views.adding import added_of
+
+    if any(each.leaves_out for each in run.table.expectations):
+        return "an expectation leaves groups out, to whose sums nothing could be added later"
+    return added_of(analysis, run.table.key_columns, run.table.partitioned_by(run.head))
+
+
+def sums_of_view(run: Run, bound: "BoundText") -> Sums | str:
+    """As `counts_and_sums`, over the pinned tables."""
+    added = counts_and_sums(run, bound.analysis)
+    return added if isinstance(added, str) else sums_of(bound, added)
+
+
+def may_keep_sums(run: Run) -> bool:
+    """Whether the table of such a view is kept by sums, or will be: not if its rows were computed without sums."""
+    return run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is not None
+
+
+def why_no_sums_yet(run: Run, analysis: "Analysis") -> str:
+    """Why the table of a view, whose rows are computed by keys, is not kept by sums."""
+    added = counts_and_sums(run, analysis)
+    return added if isinstance(added, str) else NO_SUMS_YET
 
 
 def _add(run: Run, sums: Sums, target: DataFrame, head: Head, rest: MarkOnly) -> Statement | Skip | Recompute:

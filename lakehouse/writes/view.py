@@ -35,14 +35,20 @@ from lakehouse.spark.listeners import Message, tell
 from lakehouse.spark.session import interpreting
 from lakehouse.views.view_text import Origin, ViewText, refusal_of_a_part, with_place
 from lakehouse.writes.aggregate import add_or_recompute
-from lakehouse.writes.incremental_sums import why_recomputed
+from lakehouse.writes.incremental_sums import (
+    NO_SUMS_YET,
+    counts_and_sums,
+    may_keep_sums,
+    sums_of_view,
+    why_no_sums_yet,
+    why_recomputed,
+)
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
-from lakehouse.writes.sums import Sums, sums_of
+from lakehouse.writes.sums import Sums
 from lakehouse.writes.write import Basis, Declaration, Write, rest_of
 
 if TYPE_CHECKING:
-    from lakehouse.views.adding import Added
     from lakehouse.views.analysis import Analysis, CheckedView
     from lakehouse.views.on_spark.bound_text import BoundText, Whole
     from lakehouse.views.on_spark.computing import Computed
@@ -56,7 +62,6 @@ _WITHOUT_KEYS: Mapping[PolicyAnswer, Callable[[str], str]] = {
     ),
 }
 """What `explain` says where changes need more than the rows of keys."""
-_NO_SUMS_YET = "its log does not say that it holds them. After the next run that computes all rows it is"
 
 
 @final
@@ -203,9 +208,9 @@ class View(Write):
         """
         from lakehouse.views.explained import how_followed
 
-        key, added, refresh = run.table.key_columns, _added_of(run, analysis), run.asset.policy.chosen_refresh
-        is_kept = _may_keep_sums(run) if run.view is None else run.sums is not None
-        why_no_sums = added if isinstance(added, str) else None if is_kept else _NO_SUMS_YET
+        key, added, refresh = run.table.key_columns, counts_and_sums(run, analysis), run.asset.policy.chosen_refresh
+        is_kept = may_keep_sums(run) if run.view is None else run.sums is not None
+        why_no_sums = added if isinstance(added, str) else None if is_kept else NO_SUMS_YET
         lines = how_followed(analysis, key, why_no_sums) if run.view is None else run.view.followed
         # Of the text alone: a log has types that Spark shows otherwise, such as CHAR.
         other = why_other_query(run.asset, run.cursor, QueryDigest(analysis.digest.text))
@@ -253,7 +258,7 @@ class View(Write):
                 raise refusal(self.text, f"Keys alone are not enough, because {why}", run.name)
             case Whole(need=NeedOfAllRows.BEGINNING) if refresh == "strict":
                 later = bound.analysis.why_never_by_keys(key, has_key=bool(key))
-                if later is not None and isinstance(_sums_of(run, bound), str):
+                if later is not None and isinstance(sums_of_view(run, bound), str):
                     tell(Message(f"{run.name} is refused as soon as changes reach it: {later}. {STRICT_REMEDY}"))
             case _:
                 pass
@@ -272,18 +277,25 @@ class View(Write):
         plans, write = None, None
         match computed:
             case Unmoved():
-                how, sums = "nothing, because no change reaches a row of it", _why_no_sums_yet(run, bound)
+                how, sums = "nothing, because no change reaches a row of it", why_no_sums_yet(run, bound.analysis)
                 run = _as_marked_before(run)
             case Sums(groups=groups):
                 how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
                 sums = computed
             case OfKeys(rows=rows, touched=touched, plans=plans, need=need, read_whole=read_whole):
-                how, sums = f"the rows of touched keys ({', '.join(touched.columns)})", _why_no_sums_yet(run, bound)
+                how, sums = (
+                    f"the rows of touched keys ({', '.join(touched.columns)})",
+                    why_no_sums_yet(run, bound.analysis),
+                )
                 write = Merge(rows, touched)
                 if need is not None:
                     how, answer = f"{how}; {read_whole}", answer_by_policy(need, refresh)
             case Whole(need=need, why=why):
-                how, sums, answer = f"all rows, because {why}", _sums_of(run, bound), answer_by_policy(need, refresh)
+                how, sums, answer = (
+                    f"all rows, because {why}",
+                    sums_of_view(run, bound),
+                    answer_by_policy(need, refresh),
+                )
                 write = Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
         if not isinstance(computed, Unmoved):
             tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
@@ -301,7 +313,7 @@ class View(Write):
         from lakehouse.views.on_spark.run_facts import bind
 
         bound = bind(lambda: spark, run, self.text)
-        sums = _sums_of(run, bound)
+        sums = sums_of_view(run, bound)
         assert isinstance(sums, Sums), "the run has completed with these sums"
         return add_or_recompute(spark, run, sums, head, Overwrite(bound.rows))
 
@@ -341,32 +353,6 @@ def _adds(run: Run) -> bool:
     return run.sums is not None and not _has_no_changes(run)
 
 
-def _may_keep_sums(run: Run) -> bool:
-    """Whether a table of counts and sums is kept by sums, or will be: not if its rows were computed without sums."""
-    return run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is not None
-
-
-def _added_of(run: Run, analysis: "Analysis") -> "Added | str":
-    """The counts and sums that a view is, to which changes can be added; else why rows are computed, as a clause."""
-    from lakehouse.views.adding import added_of
-
-    if any(each.leaves_out for each in run.table.expectations):
-        return "an expectation leaves groups out, to whose sums nothing could be added later"
-    return added_of(analysis, run.table.key_columns, run.table.partitioned_by(run.head))
-
-
-def _why_no_sums_yet(run: Run, bound: "BoundText") -> str:
-    """Why a table whose rows are computed by keys is not kept by sums."""
-    added = _added_of(run, bound.analysis)
-    return added if isinstance(added, str) else _NO_SUMS_YET
-
-
-def _sums_of(run: Run, bound: "BoundText") -> Sums | str:
-    """As `_added_of`, over the pinned tables."""
-    added = _added_of(run, bound.analysis)
-    return added if isinstance(added, str) else sums_of(bound, added)
-
-
 def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Sums | Whole | None":
     """The sums, if the table has been kept by sums since all of its rows were computed; None if it has not.
 
@@ -376,7 +362,7 @@ def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: "BoundText") 
 
     if run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is None:
         return None
-    sums = _sums_of(run, bound)
+    sums = sums_of_view(run, bound)
     if isinstance(sums, str):
         return None
     why = why_recomputed(run.ref.log(spark), run.head, run, sums)

@@ -323,14 +323,15 @@ def _code_from_json(body: Any) -> Code:
 
 def _query_to_json(query: QueryDigest) -> dict[str, str]:
     names = {} if query.names is None else {"names": query.names, "kind": query.kind}
-    return {"text": query.text} | names
+    columns = {} if query.columns is None else {"columns": query.columns}
+    return {"text": query.text} | names | columns
 
 
 def _query_from_json(body: Any) -> QueryDigest:
     if isinstance(body, list):  # for some days: the text, and names of which nobody knows the format
         return QueryDigest(_text(next(iter(_texts(body)), None)))
-    names = None if body.get("names") is None else _text(body["names"])
-    return QueryDigest(_text(body["text"]), names, _text(body.get("kind", "")))
+    names, columns = (None if body.get(part) is None else _text(body[part]) for part in ("names", "columns"))
+    return QueryDigest(_text(body["text"]), names, _text(body.get("kind", "")), columns)
 
 
 def _rows_to_json(rows: Rows) -> list[int | None]:

@@ -11,11 +11,14 @@ class QueryDigest:
         text: Of its text, with the values of its parameters and the columns that its head declares.
         names: Of the columns of its tables, with their types, for which its names stand; None if nobody has looked.
         kind: The format of `names`, which goes with the parser. Digests of two kinds say nothing of each other.
+        columns: Of all columns of its tables, as their logs have them: if these are others, names may stand for others.
+            None if a log does not tell.
     """
 
     text: str
     names: str | None = None
     kind: str = ""
+    columns: str | None = None
 
     def why_other(self, before: "QueryDigest | None", *, text_counts: bool) -> str | None:
         """Why the rows of an earlier commit are those of another query, as a clause; None if they are not.

@@ -120,8 +120,6 @@ RETYPING = frozenset({"CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS"})
 """Operations without rows that may change the type of a column."""
 SCHEMA_CHANGES = RETYPING | {"RENAME COLUMN", "DROP COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
 """Operations without rows that the feed cannot be read across; it is read before and after them."""
-COLUMN_CHANGES = RETYPING | {"ADD COLUMNS", "ADD COLUMN", "RENAME COLUMN", "DROP COLUMNS"}
-"""Operations without rows after which a table may have other columns, or other types of them."""
 
 _COUNTS = {
     "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),

@@ -7,12 +7,12 @@ from enum import Enum
 from pyspark.sql.types import StructType
 
 from lakehouse.cursor.cursor import Cursor, Known
-from lakehouse.cursor.definition import TRACK, Definition, partial_sources
+from lakehouse.cursor.definition import TRACK, Definition, digest, partial_sources
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.mark import Mark, Position, application_id
 from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.cursor.unread import DAY, WEEK, passed_commits_are_old
-from lakehouse.delta.commit_info import COLUMN_CHANGES, Rows
+from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.log import Head, Log, Size, total, version_of
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
@@ -320,9 +320,19 @@ class Run:
         return any(self.cursor.reads.get(source) != at for source, at in self.snapshot_inputs.items())
 
     @property
+    def source_columns(self) -> str | None:
+        """The digest of all columns of the sources at the versions read; None if a log does not tell them."""
+        at = {changes.name: changes.source_at for changes in self.changes} | dict(self.snapshots)
+        schemas = {name: source.log.file_schema(at[name].version) for name, source in self.sources.items()}
+        types = {name: list(schema.types.items()) for name, schema in schemas.items() if schema is not None}
+        return digest(types) if types.keys() == schemas.keys() else None
+
+    @property
     def columns_changed(self) -> bool:
-        """Whether a commit that the run reads changed the columns of its source, whether or not it changed a row."""
-        return any(commit.operation in COLUMN_CHANGES for changes in self.changes for commit in changes.commits)
+        """Whether a source has other columns than at the position, whether or not a row changed with them."""
+        query = self.cursor.mark.query if isinstance(self.cursor, Known) else None
+        columns = None if query is None else self.source_columns
+        return query is not None and columns is not None and columns != query.columns
 
     def is_own(self, mark: Mark) -> bool:
         return mark.run == self.run_id or mark.run in self.aliases

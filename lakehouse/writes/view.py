@@ -192,7 +192,9 @@ class View(Write):
 
         with interpreting(spark(), run.inputs):
             bound = bind(spark, run, self.text)
-            run = replace(with_key(run, bound.analysis), query=bound.analysis.digest)
+            run = replace(
+                with_key(run, bound.analysis), query=replace(bound.analysis.digest, columns=run.source_columns)
+            )
             return self._complete(spark, run, bound, self._compute(spark, run, bound))
 
     @staticmethod
@@ -224,8 +226,8 @@ class View(Write):
         return (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
 
     def _is_held(self, run: Run) -> bool:
-        """Whether the table holds the result, because no source has changes and the query is the same."""
-        if not _has_no_changes(run) or run.columns_changed:
+        """Whether the table holds the result: no source has changes or other columns, and the query is the same."""
+        if not _has_no_changes(run) or run.columns_changed or run.source_columns is None:
             return False
         from lakehouse.views.files.tokens import digest_of_view
 
@@ -278,7 +280,7 @@ class View(Write):
         match computed:
             case Unmoved():
                 how, sums = "nothing, because no change reaches a row of it", why_no_sums_yet(run, bound.analysis)
-                run = _as_marked_before(run)
+                run = replace(_as_marked_before(run), query=run.query)
             case Sums(groups=groups):
                 how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
                 sums = computed

@@ -59,7 +59,7 @@ marks = st.builds(
     rows=st.none() | st.builds(Rows, *[st.integers(0, 2**60)] * 3),
     beside=st.none() | st.integers(0, 2**60),
     quarantine=st.none() | texts,
-    query=st.none() | st.builds(QueryDigest, texts) | st.builds(QueryDigest, texts, texts, texts),
+    query=st.none() | st.builds(QueryDigest, texts) | st.builds(QueryDigest, texts, texts, texts, texts),
     lost_to=st.lists(st.integers(0, 2**60), max_size=3).map(tuple),
 )
 MARK = Mark(

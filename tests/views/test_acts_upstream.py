@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
+from pyspark.sql import functions as F
 
 from lakehouse import Changes, Policy, Table, View
 from lakehouse.commit.outcome import Unchanged
@@ -127,6 +128,21 @@ def test_the_same_text_over_other_columns_is_another_query(lake: Lake, name: str
         lake.materialize(view.asset, BY_KEYS)
         assert lake.rows("kept") == sorted(map(tuple, lake.sql(query)), key=repr)
         assert isinstance(lake.materialize(view.asset, BY_KEYS), Unchanged)
+
+
+def test_a_column_that_came_with_a_write_of_no_row_is_noticed(lake: Lake) -> None:
+    """As a run upstream adds a column of which no row has a value: no operation says so, only the schema does."""
+    lake.create("a", [(1, 1), (2, 1)], "id int, k int")
+    lake.create("b", [(1, "x")], "k int, city string")
+    view = Kept("kept", "SELECT a.id, b.city FROM a NATURAL JOIN b")
+    lake.materialize(view.asset, BY_KEYS)
+    for table in ("a", "b"):
+        wider = lake.frame(table).limit(0).withColumn("at", F.lit(None).cast("int"))
+        wider.write.format("delta").mode("append").option("mergeSchema", "true").save(str(lake.root / table))
+    assert lake.commits("a")[-1].is_quiet
+    lake.materialize(view.asset, BY_KEYS)
+    assert lake.rows("kept") == []
+    assert isinstance(lake.materialize(view.asset, BY_KEYS), Unchanged)
 
 
 def test_keys_that_a_table_pads_are_found(lake: Lake) -> None:

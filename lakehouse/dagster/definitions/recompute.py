@@ -15,7 +15,7 @@ from lakehouse.cursor.mark import Position
 from lakehouse.dagster.code_location import AssetTable, function_of, maps_partitions, write_of
 from lakehouse.dagster.definitions.findings import DIFFERING, SHOWN, Finding, Grade
 from lakehouse.dagster.definitions.past_checks import CHECK
-from lakehouse.delta.commit_info import COLUMN_CHANGES, SCHEMA_CHANGES, Commit, count_of
+from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit, count_of
 from lakehouse.delta.log import NOTHING_READ, Log, VersionRange, commits_between
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.text import fold, quote
@@ -248,7 +248,7 @@ def _last_alike(log: Log, source: str, version: int, concerning: Concerning | No
     changing = [commit for commit in commits if not commit.is_quiet]
     stops = {commit.version for commit in (changing if concerning is None else concerning(changing))}
     for commit in commits:
-        if commit.version in stops or commit.operation in SCHEMA_CHANGES | COLUMN_CHANGES:
+        if commit.version in stops or commit.operation in SCHEMA_CHANGES | {"ADD COLUMNS", "ADD COLUMN"}:
             break
         version = commit.version
     return version

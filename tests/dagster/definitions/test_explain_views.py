@@ -1,5 +1,6 @@
 """`explain` says how a view follows its sources, by its text and their logs. Real tables and marks, without Spark."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 
 from lakehouse import Changes, DeltaIOManager, Policy, Table, View, explain
+from lakehouse.cursor.definition import digest
 from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.dagster.code.digest import code_of
 from lakehouse.delta.limits import Limits, in_force
@@ -124,7 +126,10 @@ def test_a_resource_of_the_asset_itself_hinders_no_forecast(root: Path) -> None:
 
 
 def test_other_columns_of_a_source_are_looked_at(root: Path) -> None:
-    run(root, "made", "orders", code=code_of(made.op.compute_fn.decorated_fn), key="id")
+    fields = DeltaTable(str(root / "orders")).schema().fields
+    columns = digest({"orders": [(field.name, json.dumps(field.type.type)) for field in fields]})
+    code = code_of(made.op.compute_fn.decorated_fn)
+    run(root, "made", "orders", code=code, query=QueryDigest("#of the text", columns=columns), key="id")
     assert forecast(root, made).verdict is RunEffect.NOTHING
     DeltaTable(str(root / "orders")).alter.add_columns(Field("town", PrimitiveType("string")))
     of = forecast(root, made)

@@ -1,6 +1,10 @@
 """Which fields of resources a run holds against those of the run before: values, and neither secrets nor objects."""
 
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from enum import Enum
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -105,3 +109,37 @@ def test_a_set_is_the_same_in_each_process() -> None:
     """The order of a set of texts is another in each process, and so is that of their hashes."""
     cities = [f"city {number}" for number in range(20)]
     assert fields_of({"cities": set(cities)}) == {"cities": sorted(cities)}
+
+
+def test_what_a_look_would_use_up_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "cities").write_text("Rome")
+    numbers, endless = iter([1, 2]), list[object]()
+    endless.append(endless)
+    with (tmp_path / "cities").open() as file:
+        assert fields_of({"numbers": numbers, "file": file, "model": {"layers": numbers}, "endless": endless}) == {}
+        assert file.read() == "Rome"
+    assert list(numbers) == [1, 2]
+
+
+@dataclass
+class Rates:
+    low: float
+    since: date = date(2024, 1, 1)
+    token: str = "hush"
+
+
+def test_values_of_the_standard_library_count() -> None:
+    values = {
+        "rates": Rates(0.5),
+        "decimal": Decimal("1.10"),
+        "bytes": b"\xff",
+        "odd": float("inf"),
+        "kinds": {Kind.LARGE},
+    }
+    assert fields_of(values) == {
+        "rates": {"low": 0.5, "since": "2024-01-01"},
+        "decimal": "1.10",
+        "bytes": "ff",
+        "odd": "inf",
+        "kinds": ["large"],
+    }

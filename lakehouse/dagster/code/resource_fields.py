@@ -8,12 +8,18 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from pathlib import PurePath
 from typing import Any, cast
+from uuid import UUID
 
 import dagster as dg
-from pydantic import TypeAdapter
+from pydantic import BaseModel, SecretBytes, SecretStr
 
-_ANY = TypeAdapter[Any](Any)
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET = re.compile(
     r"(^| )(passwords?|passwd|pwd|passphrase|secrets?|credentials?)$"
@@ -45,8 +51,8 @@ def fields_of(resources: Mapping[str, Any]) -> dict[str, Any]:
                 fields = {name: getattr(resource, name) for name in resource.__class__.model_fields}
                 values |= {f"{key}.{name}": value for name, value in fields_of(fields).items()}
         elif not is_secret(key):
-            with suppress(ValueError):  # it is an object
-                values[key] = _plain(_ANY.dump_python(_value_of(resource), mode="python"))
+            with suppress(ValueError, RecursionError):  # it is an object, or holds itself
+                values[key] = _plain(_value_of(resource))
     return values
 
 
@@ -58,21 +64,42 @@ def is_secret(name: str) -> bool:
 def _plain(value: Any) -> Any:
     """A value as JSON has it, without the secrets in it; a set in an order that each process gives it.
 
+    Only values of a closed set of types are looked at: an iterator, or an open file, would be used up by a look.
+
     Raises:
-        ValueError: A part of the value is an object.
+        ValueError: The value, or a part of it, is an object.
     """
     match value:
+        case Enum():
+            return _plain(value.value)
+        case str():
+            return _SECRET_PARTS.sub(r"\1", value)
+        case float():
+            return value if isfinite(value) else repr(value)
+        case None | int():
+            return value
+        case bytes():
+            return value.hex()
+        case SecretStr() | SecretBytes():
+            return None
+        case BaseModel():
+            return _without_secrets({name: getattr(value, name) for name in type(value).model_fields})
         case Mapping():
-            entries = cast("Mapping[Any, Any]", value).items()
-            return {str(_plain(name)): _plain(each) for name, each in entries if not is_secret(str(name))}
+            return _without_secrets(cast("Mapping[Any, Any]", value))
         case set() | frozenset():
             return sorted(map(_plain, cast("frozenset[Any]", value)), key=json.dumps)
         case list() | tuple():
             return [_plain(each) for each in cast("list[Any]", value)]
-        case str():
-            return _SECRET_PARTS.sub(r"\1", value)
+        case date() | time() | timedelta() | Decimal() | UUID() | PurePath() | re.Pattern():
+            return str(cast("Any", value))
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return _without_secrets({field.name: getattr(value, field.name) for field in fields(value)})
         case _:
-            return _ANY.dump_python(value, mode="json")
+            raise ValueError(f"{type(value).__name__} is no value")
+
+
+def _without_secrets(values: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(_plain(name)): _plain(each) for name, each in values.items() if not is_secret(str(name))}
 
 
 def _is_resource(value: Any) -> bool:

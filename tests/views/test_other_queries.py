@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 from lakehouse import Changes, Policy, Table, View
 from lakehouse.commit.outcome import Outcome, Unchanged
@@ -108,3 +109,21 @@ def test_a_code_version_stands_for_the_text(kept: Kept) -> None:
     kept.change_a_row()
     kept.run()
     assert "touched keys" in kept.computed
+
+
+def test_rows_of_a_snapshot_input_are_no_reason_to_compute_and_its_columns_are(lake: Lake) -> None:
+    def named(src: Changes, dim: DataFrame) -> View:
+        return View("SELECT id, name FROM src NATURAL JOIN dim")
+
+    lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
+    lake.create("dim", [("a", "x"), ("b", "y")], "k STRING, name STRING")
+    by_id = Table(key="id")
+    lake.materialize(named, by_id)
+    lake.sql("UPDATE {dim} SET name = 'z' WHERE k = 'b'")
+    assert isinstance(lake.materialize(named, by_id), Unchanged)
+    assert lake.rows("named") == [(1, "x"), (2, "y")]
+    lake.sql("ALTER TABLE {dim} ADD COLUMNS (v INT)")
+    lake.sql("UPDATE {dim} SET v = 10 WHERE k = 'a'")
+    lake.materialize(named, by_id)
+    assert lake.rows("named") == [(1, "x")]
+    assert isinstance(lake.materialize(named, by_id), Unchanged)

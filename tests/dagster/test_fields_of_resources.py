@@ -15,6 +15,9 @@ from lakehouse.dagster.code.resource_fields import fields_of, is_secret
 class Client:
     """What another library gives, as it is."""
 
+    def get_value(self, key: str) -> str:
+        raise AssertionError(f"{key} is asked for")
+
 
 class Kind(Enum):
     LARGE = "large"

@@ -1,7 +1,7 @@
 """What an asset's function is handed by its resources, as values that one run can hold against those of another.
 
-Secrets decide no row, and not even a digest of a secret belongs into a log that others read. What holds a secret is
-told by its name, at any depth, so a field counts in doubt: a digest too many costs a comparison, one too few a row.
+Secrets decide no row, and not even a digest of a secret belongs into a log that others read. The name of a field, at
+any depth, says whether the field holds a secret. In doubt the field counts, because rows would stay wrong if it did not.
 """
 
 import json
@@ -107,6 +107,8 @@ def _is_resource(value: Any) -> bool:
 
 
 def _value_of(value: Any) -> Any:
-    """A field's value. In a run Dagster has put a variable's value in its place; a command asks here."""
-    ask = getattr(value, "get_value", None)
+    """A field's value. In a run Dagster has put a variable's value in its place; a command asks the variable here."""
+    ask = (
+        getattr(value, "get_value", None) if isinstance(value, str | int) else None
+    )  # EnvVar is one, EnvVar.int another
     return value if ask is None else ask()

@@ -1,7 +1,7 @@
 """What an asset's function is handed by its resources, as values that one run can hold against those of another.
 
 Secrets decide no row, and not even a digest of a secret belongs into a log that others read. The name of a field, at
-any depth, says whether the field holds a secret. In doubt the field counts, because rows would stay wrong if it did not.
+any depth, says whether the field holds a secret. In doubt a field counts, because rows would stay wrong if it did not.
 """
 
 import json

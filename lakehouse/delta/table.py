@@ -82,8 +82,8 @@ class Table(Declared):
     """A Delta table as its asset declares it: a frozen `Mapping`, given as the asset's `metadata=`.
 
     Args:
-        key: The column or columns that identify a row (of a `History`: an entity). Every write but `Append` and
-            `Overwrite` needs a key.
+        key: The column or columns that identify a row (of a `History`: an entity). A `Merge`, an `Aggregate`,
+            a `Snapshot` and a `History` need a key.
         partition_by: The column or columns that the files are partitioned by; in a partitioned asset, the
             columns that hold its partition keys.
         cluster_by: The column or columns of liquid clustering; not together with `partition_by`.

@@ -61,7 +61,7 @@ def type1(
         ignore_null_updates_except_column_list: The columns in which it does not, instead.
 
     Returns:
-        The rows, with the kept columns in the events' order.
+        `Events`, whose `rows` have the kept columns in the events' order.
 
     Raises:
         WriteError (EVENT_OPTION): The options and the columns of the events do not fit together.
@@ -141,9 +141,9 @@ def type2(
         track_history_except_column_list: The columns whose change begins none, instead.
 
     Returns:
-        The rows, with the kept columns in the events' order, then `__START_AT` and `__END_AT` of the type of the
-        sequence. The current row of a key has NULL as its end; a key that is deleted has no current row. Intervals of a
-        key do not overlap.
+        `Events`, whose `rows` have the kept columns in the events' order, then `__START_AT` and `__END_AT` of the
+        type of the sequence. The current row of a key has NULL as its end; a key that is deleted has no current
+        row. Intervals of a key do not overlap.
 
     Raises:
         WriteError (EVENT_OPTION): The options and the columns of the events do not fit together.

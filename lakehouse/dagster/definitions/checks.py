@@ -36,7 +36,7 @@ _DESCRIPTIONS: Mapping[CheckName, str] = {
     "recompute": "The table holds what a full recompute of the same versions of its sources gives.",
     "up_to_date": "No change has waited for too long, and the next run can still read on, commit by commit.",
     "schema": "The table has the columns that it declares, and nobody changed its sources' columns.",
-    "keys": "The declared key identifies each row: no value twice, none NULL.",
+    "keys": "The declared key identifies each row: no value twice. NULL in a key is worth a warning.",
     "archive": "An archive of a source's feed has, of each commit, as many rows as the commit wrote to the feed.",
 }
 

@@ -172,10 +172,11 @@ def _add_shell_arguments(parser: ArgumentParser) -> None:
 
 def _run_shell(given: Namespace) -> Answer:
     tables = manager(given)
-    names = at_hand(tables.session(), tables.root)
+    root = tables.location.address
+    names = at_hand(tables.session(), root)
     if not given.json:
         code.interact(BANNER, local=names, exitmsg="")
-    return Answer({"root": tables.root, "names": sorted(names)}, "")
+    return Answer({"root": root, "names": sorted(names)}, "")
 
 
 def at_hand(spark: "SparkSession", root: str) -> dict[str, Any]:

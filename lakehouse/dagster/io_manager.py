@@ -56,7 +56,7 @@ from lakehouse.dagster.run_tags import (
     without_effect,
 )
 from lakehouse.dagster.slices import slice_of
-from lakehouse.delta.location import Location, Storage, scheme_of
+from lakehouse.delta.location import Location, Storage
 from lakehouse.delta.policy import Policy, Retry
 from lakehouse.delta.table import Read, Table
 from lakehouse.errors import ExpectationError
@@ -172,7 +172,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         root, options = value_of(self.root), self.storage_options
         if options is not None:
             options = {name: value_of(option) for name, option in options.items()}
-        return Location(root if scheme_of(root) is not None else str(Path(root).expanduser().absolute()), options)
+        return Location.of_root(root, options)
 
     def session(self) -> SparkSession:
         """The Spark session of the tables that this manager writes, with the settings that every run needs.

@@ -41,7 +41,7 @@ def tags_of(execution: dg.AssetExecutionContext) -> Mapping[str, str]:
 def refuse_unknown(tags: Mapping[str, str], assets: Collection[str]) -> list[str]:
     """Refuses a run tag of the library's prefix that has no meaning, so that a misspelt tag is not ignored.
 
-    A tag may name assets of another code location, because Dagster gives the tags of a backfill to each of its runs.
+    A tag may name assets of another code location (but not one by the last part of a key here), because Dagster gives the tags of a backfill to each of its runs.
 
     Args:
         tags: The run's tags.
@@ -55,6 +55,10 @@ def refuse_unknown(tags: Mapping[str, str], assets: Collection[str]) -> list[str
     """
     sentences: list[str] = []
     for tag, value in tags.items():
+        if tag == CHECKS and value.lower() not in ("true", "false"):
+            raise ReadError(
+                f"The run tag {CHECKS}={value} says neither true nor false.", f"Give it as {CHECKS}=true."
+            )
         prefix = next((each for each in (*_OF_AN_ASSET, GAP, COMPARE) if tag.startswith(each)), None)
         if prefix is not None:
             sentences += _strangers(tag, [tag.removeprefix(prefix)], assets)
@@ -84,11 +88,12 @@ def _strangers(tag: str, names: Iterable[str], assets: Collection[str]) -> Itera
     for name in names:
         if name in assets:
             continue
-        close = get_close_matches(name, assets, n=1, cutoff=_MISSPELT)
+        shortened = [asset for asset in sorted(assets) if asset.endswith(f"/{name}")]
+        close = shortened or get_close_matches(name, assets, n=1, cutoff=_MISSPELT)
         if close:
             raise ReadError(
                 f"The run tag {tag} names '{name}', and there is no asset of that key in this code location.",
-                f"Nothing was written. Did you mean {close[0]}?",
+                f"Nothing was written. Did you mean {' or '.join(close)}?",
             )
         yield f"The run tag {tag} names '{name}', which is no asset of this code location, so it has no effect here."
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Self
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
@@ -61,6 +62,11 @@ class Location:
     address: str
     # Secrets are among them, so they are shown nowhere. The address alone says which files are meant.
     options: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of_root(cls, root: str, options: Mapping[str, str] | None = None) -> Self:
+        """The location of a root as a user writes it: with `~`, or a path from the current directory."""
+        return cls(root if scheme_of(root) is not None else str(Path(root).expanduser().absolute()), options)
 
     @property
     def storage(self) -> Storage:

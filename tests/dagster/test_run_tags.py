@@ -152,3 +152,18 @@ def test_a_tag_that_was_not_needed_is_told() -> None:
     continued = replace(run, changes=(changes,))
     assert continued.continued_from == "went on from 3: a gap" and without_effect(continued) is None
     assert without_effect(replace(run, request=UserRequest())) is None
+
+
+@pytest.mark.parametrize("tag", [FULL_REFRESH, f"{GO_ON_FROM}customers", f"{RESTATE_FROM}customers"])
+def test_a_tag_with_the_last_part_of_a_key_is_refused(tag: str) -> None:
+    tags = {tag: "customers"}
+    with pytest.raises(ReadError, match="Did you mean crm/customers or silver/customers"):
+        refuse_unknown(tags, ["silver/customers", "crm/customers", "orders"])
+    assert len(refuse_unknown({FULL_REFRESH: "raw/customers"}, ["silver/customers", "crm/customers"])) == 1
+
+
+@pytest.mark.parametrize("value", ["yes", "1", "true ", ""])
+def test_a_value_of_the_tag_for_checks_is_true_or_false(value: str) -> None:
+    with pytest.raises(ReadError, match="neither true nor false"):
+        refuse_unknown({CHECKS: value}, [])
+    assert refuse_unknown({CHECKS: "True"}, []) == refuse_unknown({CHECKS: "false"}, []) == []

@@ -225,8 +225,10 @@ class Followed:
         sources = list(self._sources_at(logs))
         each = tuple(backlog(cursor, log, name, head) for name, log, head in sources)
         newest = tuple(
-            next(filter(has_rows, recent(log, head)), None) if not reads_on(unread_part) else None
-            for unread_part, (_, log, head) in zip(each, sources, strict=True)
+            None
+            if reads_on(unread_part) or self._refuses_gaps(source.key)
+            else next(filter(has_rows, recent(log, head)), None)
+            for source, unread_part, (_, log, head) in zip(self.sources, each, sources, strict=True)
         )
         return Backlogs({None: each}, {None: newest}, own_mark_since=_mark_behind_others(cursor, own_log, own_head))
 

@@ -9,6 +9,7 @@ from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.follow.tick import Pace, Tick
 from lakehouse.dagster.follow.watch import Watch
 from lakehouse.dagster.io_manager import managed_tables
+from lakehouse.dagster.resources import value_of
 from lakehouse.delta.location import Location
 from lakehouse.errors import DefinitionError
 
@@ -36,7 +37,7 @@ def change_sensor(
     Args:
         name: The sensor's name.
         assets: The asset definitions, and the specs of tables that no asset makes.
-        root: The root of the one `DeltaIOManager`.
+        root: The root of the one `DeltaIOManager`, as that manager takes it.
         resources: Instead of `root` the resources of the definitions: each table is where its own manager has it.
         pace: When it asks for runs, and for how many.
         minimum_interval_seconds: Seconds between two looks.
@@ -53,7 +54,8 @@ def change_sensor(
     if root is None:
         code_location = managed_tables(assets, resources)
     else:
-        code_location = CodeLocation.of(assets, lambda _: Location(root))
+        location = Location.of_root(value_of(root))
+        code_location = CodeLocation.of(assets, lambda _: location)
     return sensor_of(code_location, name, pace, minimum_interval_seconds, default_status)
 
 

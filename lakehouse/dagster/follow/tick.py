@@ -2,12 +2,13 @@
 
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 from dagster import RunsFilter
+from dagster._core.execution.stats import StepEventStatus
 
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
 from lakehouse.dagster.follow.requests import Request, Started, ending, for_cursor, from_cursor, short_digest
@@ -215,7 +216,11 @@ class Tick:
         """One run of all tables of which none was started for the state that they are in, and of all that follow."""
         before = {key: self._before[key].run_key for key, state in states.items() if self._was_asked(key, state)}
         started = {run_key: self._started.run(run_key) for run_key in set(before.values())}
-        runs = {key: run for key, run_key in before.items() if (run := started[run_key]) is not None}
+        runs = {
+            key: run
+            for key, run_key in before.items()
+            if (run := started[run_key]) is not None and self._came_to(key, run)
+        }
         self._waits |= {key: ending(run) for key, run in runs.items()}
         wanted = {key: state for key, state in states.items() if key not in runs}
         if not wanted:
@@ -227,6 +232,15 @@ class Tick:
             self._waits |= dict.fromkeys(wanted, ending(run))
             return []
         return [self._request(run_key, wanted, self._downstream(wanted, looks, taken))]
+
+    def _came_to(self, key: dg.AssetKey, run: dg.DagsterRun) -> bool:
+        """Whether a run tried a table, unless it failed at the table of another step, which its own step waited for."""
+        asset = self._watch.tables[key].asset
+        if run.status is not dg.DagsterRunStatus.FAILURE:
+            return True
+        steps = {step.step_key: step.status for step in self._instance.get_run_step_stats(run.run_id)}
+        own = steps.pop(asset.op.name, None)
+        return own not in (None, StepEventStatus.SKIPPED) or StepEventStatus.FAILURE not in steps.values()
 
     def _was_asked(self, key: dg.AssetKey, state: str) -> bool:
         before = self._before.get(key)
@@ -261,9 +275,18 @@ class Tick:
             run_key=run_key,
             asset_selection=list(selection),
             partition_key=partition,
-            asset_check_keys=[],  # a full recompute after every step is not what incremental means
+            # A full recompute after every step is not what incremental means; a check that blocks is a gate.
+            asset_check_keys=sorted(self._blocking_checks(selection)),
             tags={SENSOR: self._name, UNREAD: ", ".join(names(unread))[:200]},
         )
+
+    def _blocking_checks(self, selection: Sequence[dg.AssetKey]) -> Iterator[dg.AssetCheckKey]:
+        """The checks of some tables that are to keep the tables downstream from running."""
+        repository = self._context.repository_def
+        graph = None if repository is None else repository.asset_graph
+        for key in () if graph is None else graph.get_check_keys_for_assets(selection):
+            if graph.get(key).blocking:
+                yield key
 
     def _downstream(
         self, unread: Collection[dg.AssetKey], looks: Mapping[dg.AssetKey, Look], taken: Collection[dg.AssetKey]

@@ -31,6 +31,14 @@ def copies(orders: Changes) -> Merge: ...
 def others(bought: Changes) -> Merge: ...
 
 
+@dg.asset(metadata=Table(key="id"))
+def joined(copies: Changes, bought: Changes) -> Merge: ...
+
+
+@dg.asset(name="copies", metadata=Table(key="id"))
+def kept(orders: Changes) -> Append: ...
+
+
 @dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
 def daily(orders: Changes) -> Merge: ...
 
@@ -85,6 +93,19 @@ class Watched:
             for request in requests
         ]
         return [self.instance.add_run(run).run_id for run in runs]
+
+    def fail(self, requests: list[dg.RunRequest]) -> None:
+        """Executes runs whose first step fails, because there is no Spark."""
+        for request in requests:
+            result = dg.materialize(
+                self.assets,
+                selection=request.asset_selection,
+                resources={"io_manager": DeltaIOManager(spark=object(), root=str(self.root))},
+                instance=self.instance,
+                tags={**request.tags, "dagster/run_key": str(request.run_key)},
+                raise_on_error=False,
+            )
+            assert not result.success
 
     def change_day(self, *days: str) -> None:
         rows = pa.table({"id": pa.array(range(len(days)), pa.int32()), "day": list(days)})
@@ -226,6 +247,61 @@ def test_a_table_whose_run_failed_is_not_asked_for_again_because_another_table_m
     assert " failed, and neither a source nor the table has moved since." in tables.said
     append(tables.root, "orders", 2)
     assert tables.tables() == {"copies"}
+
+
+def test_a_table_that_waited_for_another_which_failed_is_asked_for_alone(tables: Watched) -> None:
+    run(tables.root, "copies", "orders")
+    append(tables.root, "orders", 2)
+    tables.assets = (orders, bought, copies, joined)
+    requests = tables.asks()
+    assert [request.asset_selection for request in requests] == [[copies.key, joined.key]]
+    tables.fail(requests)
+    (alone,) = tables.asks()
+    assert alone.asset_selection == [joined.key]
+    tables.fail([alone])
+    assert tables.asks() == [], "now its own run has failed"
+    assert "joined waits" in tables.said and "copies waits" in tables.said
+
+
+def test_a_gap_that_the_run_of_a_whole_table_refuses_stays_refused(tables: Watched) -> None:
+    tables.assets = (orders, kept)
+    run(tables.root, "copies", "orders")
+    for row in (2, 3, 4):
+        append(tables.root, "orders", row)
+    tables.clean()
+    assert tables.tables() == {"copies"}
+    append(tables.root, "orders", 5)
+    assert tables.tables() == set()
+
+
+def test_a_run_makes_the_checks_that_block_and_no_others(tables: Watched) -> None:
+    @dg.asset_check(asset=copies, blocking=True)
+    def gate() -> dg.AssetCheckResult: ...
+
+    @dg.asset_check(asset=copies)
+    def other() -> dg.AssetCheckResult: ...
+
+    manager = {"io_manager": DeltaIOManager(spark=object(), root=str(tables.root))}
+    sensor = change_sensor("carry_on", tables.assets, resources=manager)
+    defs = dg.Definitions([*tables.assets], asset_checks=[gate, other], sensors=[sensor], resources=manager)
+    context = dg.build_sensor_context(instance=tables.instance, definitions=defs)
+    result = sensor(context)
+    assert isinstance(result, dg.SensorResult)
+    (request,) = result.run_requests or []
+    assert request.asset_check_keys == [dg.AssetCheckKey(copies.key, "gate")]
+
+
+@pytest.mark.parametrize("written", ["relative", "home", "variable"])
+def test_a_root_is_written_as_its_manager_takes_it(
+    tables: Watched, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    monkeypatch.chdir(tables.root.parent)
+    monkeypatch.setenv("HOME", str(tables.root.parent))
+    monkeypatch.setenv("LAKE", str(tables.root))
+    root = {"relative": tables.root.name, "home": f"~/{tables.root.name}", "variable": dg.EnvVar("LAKE")}[written]
+    result = ticked(change_sensor("carry_on", tables.assets, root=root), tables.instance)
+    (request,) = result.run_requests or []
+    assert request.asset_selection == [copies.key, others.key]
 
 
 def test_a_run_that_succeeded_for_one_of_its_tables_is_not_repeated_for_the_other(tables: Watched) -> None:

@@ -12,11 +12,13 @@ import pytest
 from dagster._core.events import AssetMaterializationPlannedData
 from dagster._core.utils import make_new_run_id
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import DataFrame
 
-from lakehouse import Changes, DeltaIOManager, Merge, Table, automation, change_sensor, validate
+from lakehouse import Changes, DeltaIOManager, Merge, Overwrite, Table, automation, change_sensor, validate
 from lakehouse.dagster.follow.automation import FIRST_PAUSE, Pause, Pauses
 from lakehouse.dagster.follow.requests import short_digest
 from lakehouse.dagster.one_driver import SILENT
+from lakehouse.errors import DefinitionError
 from tests.support.marked_tables import FEED, append, run
 from tests.support.tables import DAYS, orders
 from tests.support.ticks import tick
@@ -254,6 +256,31 @@ def test_validate_adds_one_sensor_that_evaluates_the_conditions_in_the_code_serv
     assert place.definitions.get_repository_def()
     place.assets = [orders]
     assert list(place.definitions.sensors or []) == []
+
+
+ON_CRON = dg.AutomationCondition.on_cron("@hourly")
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_refused"),
+    [
+        (automation(), True),
+        (automation() & ON_CRON, True),
+        (automation() | ON_CRON, False),
+        (~automation(), False),
+        (automation() | automation(), True),
+    ],
+)
+def test_a_condition_that_would_never_be_true_is_refused(place: Place, condition: Any, is_refused: bool) -> None:
+    @dg.asset(metadata=Table(key="id"), automation_condition=condition)
+    def landed(orders: DataFrame) -> Overwrite: ...
+
+    place.assets = [orders, landed]
+    if not is_refused:
+        assert place.definitions.sensors
+        return
+    with pytest.raises(DefinitionError, match="'landed' has the condition automation.* would never be true"):
+        place.definitions.get_repository_def()
 
 
 def test_a_condition_that_does_not_know_its_tables_says_what_to_do() -> None:

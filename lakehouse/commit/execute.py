@@ -38,6 +38,9 @@ from lakehouse.spark.listeners import phase
 from lakehouse.spark.session import handed_over
 from lakehouse.spark.table_version import SparkLog, TableRef
 
+_DATA_FILE = r"/(part-\d{5}-[0-9a-f-]{36}[^/]*\.parquet|deletion_vector_[^/]*\.bin)$"
+"""The end of the path of a file that Delta has written."""
+
 
 def save(rows: DataFrame, ref: TableRef, mark: Mark, mode: str, by: Sequence[str] = (), **which: str) -> None:
     """Writes rows as one commit, whose transaction and mark are given as options of the writer."""
@@ -98,8 +101,9 @@ def create(rows: DataFrame, run: Run, mark: Mark) -> None:
         except AnalysisException as error:
             if Meaning.NAME_TAKEN not in said_by(error) or run.ref.log(lambda: own).head() is not None:
                 raise
-            _refuse_unregistered(own, run, error)
+            where = _refuse_unregistered(own, run, error) or run.ref.location
             _refuse_other_file_system(own, run, error)
+            _refuse_foreign_files(own, run.name, where)
             # A directory without a log: its writer died before its first commit, or is about to commit.
             if mark.partitions and run.ref.path is not None:
                 # The other writer may write other partitions. Whichever is second finds that the table exists.
@@ -166,6 +170,20 @@ def _refuse_other_file_system(spark: SparkSession, run: Run, error: AnalysisExce
     if run.ref.log(lambda: spark).head() is not None:  # a concurrent run made it this moment
         raise error
     raise TableError.other_file_system(run.name, run.ref.location, head.version) from error
+
+
+def _refuse_foreign_files(spark: SparkSession, asset: str, where: str) -> None:
+    """Refuses to create a table among files that Delta did not write, because VACUUM would remove them.
+
+    Spark lists neither `_delta_log` nor what else begins with a line or a dot.
+
+    Raises:
+        TableError (FOREIGN_FILES): The directory holds a file whose name is none of Delta's.
+    """
+    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(where)
+    other = files.select("path").where(~F.col("path").rlike(_DATA_FILE)).first()
+    if other is not None:
+        raise TableError.foreign_files(asset, where, other["path"])
 
 
 def _with_comment(column: StructField, table: Table) -> Column:

@@ -117,7 +117,8 @@ def _split(answered: DataFrame, expectations: Sequence[Expect]) -> Judged:
     if not names:
         return Judged(taken.drop(*answers))
     rejected = answered.where(reduce(Column.__or__, names.values()))
-    listed = F.array_compact(F.array(*(F.when(is_broken, F.lit(name)) for name, is_broken in names.items())))
+    # In the order of their names, because the order in which they are written decides no row.
+    listed = F.array_compact(F.array(*(F.when(names[name], F.lit(name)) for name in sorted(names))))
     return Judged(taken.drop(*answers), rejected.withColumn(BROKEN_NAMES, listed).drop(*answers))
 
 

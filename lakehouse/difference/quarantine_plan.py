@@ -12,6 +12,7 @@ from lakehouse.cursor.find import find_cursor
 from lakehouse.delta.expect import NTH, RUN_ID, SUFFIX
 from lakehouse.delta.log import Head, version_of
 from lakehouse.delta.text import quote
+from lakehouse.difference.broken_promises import breach_sql
 from lakehouse.difference.by_key import statement_by_key
 from lakehouse.difference.difference import OPERATION, difference, with_promises
 from lakehouse.difference.expectations import Judged
@@ -21,7 +22,7 @@ from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.spark.driver_rows import Local
-from lakehouse.spark.fitting import fit
+from lakehouse.spark.fitting import Breach, fit
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import comparable
 
@@ -33,6 +34,8 @@ def with_quarantine(
     judged: Judged,
     touched: Touched | None,
     head: Head | None,
+    *,
+    one_each: bool = False,
 ) -> Planned:
     """The statement of the table, and before it that of its quarantine, if the table has one or had one.
 
@@ -43,8 +46,10 @@ def with_quarantine(
         judged: The rows of the result by what the table expects of them, those of the run's partitions.
         touched: The keys that the rows are about; None if they are about all of them.
         head: The table.
+        one_each: Whether a key has one rejected row at most, because later runs may see only some of its rows.
 
     Raises:
+        WriteError (BROKEN_PROMISE): While the rows are written: a key has two, and `one_each`.
         WriteError (SCHEMA): The rows do not fit the quarantine.
         TableError (FOREIGN_TABLE): Another program made the table that is there.
     """
@@ -52,7 +57,7 @@ def with_quarantine(
     if not run.table.quarantines and had is None:
         return statement
     own = _run_of_quarantine(spark, run, head, sets_all=touched is None or touched.is_everything)
-    return WithQuarantine(own, _plan(spark, own, judged, touched, run.table.key_columns), statement)
+    return WithQuarantine(own, _plan(spark, own, judged, touched, run.table.key_columns, one_each), statement)
 
 
 def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None, *, sets_all: bool) -> Run:
@@ -69,7 +74,7 @@ def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None, *, sets
 
 
 def _plan(
-    spark: SparkSession, run: Run, judged: Judged, touched: Touched | None, key: tuple[str, ...]
+    spark: SparkSession, run: Run, judged: Judged, touched: Touched | None, key: tuple[str, ...], one_each: bool
 ) -> Statement | Skip:
     """The statement that sets the quarantine right. If no row is rejected, an empty one costs no job of Spark.
 
@@ -81,7 +86,8 @@ def _plan(
     if head is None:
         if rejected is None:
             return Skip()
-        rows = with_promises(asset, with_numbers(rejected if judged.rejects else rejected.limit(0), key), touched)
+        numbered = with_numbers(rejected if judged.rejects else rejected.limit(0), key, one_each)
+        rows = with_promises(asset, numbered, touched)
         created = difference(rows, None, run.table.key_columns).drop(OPERATION)
         return Create(created.withColumn(RUN_ID, F.lit(run.run_id)))
     stored = TableVersion.of(spark, run.ref, head).rows()
@@ -89,15 +95,24 @@ def _plan(
     existing = (stored if within is None else stored.where(within)).drop(RUN_ID)
     rows = existing.limit(0)
     if rejected is not None and judged.rejects:
-        rows = fit(run.ref, with_numbers(rejected, key), existing.schema, may_add=True)
+        rows = fit(run.ref, with_numbers(rejected, key, one_each), existing.schema, may_add=True)
     stamp = partial(_with_run_id, run_id=run.run_id)
     return statement_by_key(run, rows, touched, existing, head, Skip(), asset=asset, stamp=stamp)
 
 
-def with_numbers(rejected: DataFrame, key: tuple[str, ...]) -> DataFrame:
-    """The rows, each with its number among those of its key: in the order of their values, so always the same."""
+def with_numbers(rejected: DataFrame, key: tuple[str, ...], one_each: bool = False) -> DataFrame:
+    """The rows, each with its number among those of its key: in the order of their values, so always the same.
+
+    Args:
+        rejected: The rows.
+        key: The key of the table.
+        one_each: Whether a key with two rows breaks a promise (`Breach.TWICE`).
+    """
     order = [F.expr(text) for text in comparable(rejected.schema).values()]
     number = F.row_number().over(Window.partitionBy(*map(quote, key)).orderBy(*order))
+    if one_each:
+        twice = breach_sql(Breach.TWICE, {column: quote(column) for column in key})
+        number = F.when(number > 1, F.raise_error(F.expr(twice))).otherwise(number)
     return rejected.withColumn(NTH, number)
 
 

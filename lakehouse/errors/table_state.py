@@ -117,6 +117,16 @@ class TableError(WriteError):
         )
 
     @classmethod
+    @with_code("FOREIGN_FILES")
+    def foreign_files(cls, asset: str, where: str, file: str) -> Self:
+        """Files of another program in the directory of a new table."""
+        return cls(
+            f"'{asset}' would create its table at {where}, and that directory holds files that Delta did not write: "
+            f"{file}. VACUUM would remove such files.",
+            "Nothing was written. Move the files, or put the table elsewhere: another asset key, or Table(path=...).",
+        )
+
+    @classmethod
     @with_code("OTHER_FILE_SYSTEM")
     def other_file_system(cls, asset: str, where: str, version: int) -> Self:
         """A table that Spark sees at a path where this process sees none."""

@@ -10,7 +10,7 @@ from typing import assert_never
 from lakehouse.cursor.find import find_cursor, newest_mark
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
-from lakehouse.delta.log import Head, Log
+from lakehouse.delta.log import Head, Log, feed_retention
 from lakehouse.errors import in_short
 from lakehouse.upkeep.past_files import PastFile, TablePast
 from lakehouse.upkeep.registration import limit_of, registered_limits, time_travel
@@ -142,6 +142,11 @@ class Readers:
     def promised_since(self) -> int:
         """The time since which every version can be read, whoever the readers are: milliseconds since the epoch."""
         return self.now - _millis(time_travel(self.head))
+
+    def kept_for(self, reader: Reader) -> timedelta:
+        """For how long changes stay readable for a reader; shorter than its limit if somebody has set that."""
+        longest = feed_retention(self.head)
+        return min(time_travel(self.head), longest) if reader.is_declared else longest
 
     @property
     def may_hold_back(self) -> bool:

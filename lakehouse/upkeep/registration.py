@@ -3,7 +3,7 @@
 A limit is how long a change stays readable for the reader. Delta 4.4 refuses whoever is further behind than
 `delta.deletedFileRetentionDuration`, although the files are there (ADR 48), so that property is at least the longest
 limit. What the table promised before is in the property `TIME_TRAVEL`: files that all readers have passed go after that
-time.
+time. `RETENTION_SET` has what a registration set, so that a retention that somebody has set since is told apart.
 """
 
 import re
@@ -24,7 +24,7 @@ from lakehouse.delta.log import (
 )
 from lakehouse.errors import UpkeepError
 
-READER, TIME_TRAVEL = "lakehouse.readers.", "lakehouse.timeTravel"
+READER, TIME_TRAVEL, RETENTION_SET = "lakehouse.readers.", "lakehouse.timeTravel", "lakehouse.retentionSet"
 _NAME = re.compile(r"[A-Za-z0-9_./ -]{1,120}")
 
 
@@ -51,7 +51,13 @@ def limit_of(head: Head, reader: str) -> timedelta:
 def time_travel(head: Head) -> timedelta:
     """For how long the table promises every version to everybody, whoever reads it."""
     promised = interval(head.properties.get(TIME_TRAVEL, ""))
-    return files_kept(head) if promised is None else min(promised, files_kept(head))
+    return min(promised, files_kept(head)) if promised is not None and _has_set_retention(head) else files_kept(head)
+
+
+def _has_set_retention(head: Head) -> bool:
+    """Whether the retention of a table with registered readers is as a registration set it, and not as somebody since."""
+    was_set = interval(head.properties.get(RETENTION_SET, ""))
+    return was_set is None or files_kept(head) == was_set
 
 
 def register(head: Head, table: str, reader: str, limit: timedelta) -> PropertyChange:
@@ -73,8 +79,11 @@ def register(head: Head, table: str, reader: str, limit: timedelta) -> PropertyC
 def keep_longer(head: Head) -> PropertyChange | None:
     """What lets the past of a table last as long as each registered reader may be behind; None if it does.
 
-    Two registrations at once may have each set the retention by what they found.
+    Two registrations at once may have each set the retention by what they found. A retention that somebody has set
+    since stays.
     """
+    if not _has_set_retention(head):
+        return None
     longest = max(registered_limits(head.properties).values(), default=timedelta())
     changes = _kept_for(head, longest)
     return PropertyChange(changes) if changes else None
@@ -84,7 +93,8 @@ def _kept_for(head: Head, limit: timedelta) -> dict[str, str]:
     """The properties by which files and log are kept for as long as a limit, as far as they are not."""
     changes = dict[str, str]()
     if limit > files_kept(head):
-        changes |= {FILE_RETENTION: as_interval(limit), TIME_TRAVEL: as_interval(time_travel(head))}
+        kept = as_interval(limit)
+        changes |= {FILE_RETENTION: kept, RETENTION_SET: kept, TIME_TRAVEL: as_interval(time_travel(head))}
     if limit > log_kept(head):
         changes[LOG_RETENTION] = as_interval(limit)
     return changes
@@ -101,8 +111,12 @@ def release(head: Head, table: str, reader: str) -> PropertyChange:
         raise UpkeepError.reader_name(table, reader, f"no reader has that name. Registered are: {names}")
     if TIME_TRAVEL not in head.properties:
         return PropertyChange({}, (READER + reader,))
-    promised = time_travel(head)
+    promised, ours = time_travel(head), (TIME_TRAVEL, RETENTION_SET)
+    if not _has_set_retention(head):
+        return PropertyChange({}, (READER + reader, *ours))
     others = [limit for name, limit in registered_limits(head.properties).items() if name != reader]
     retention = max([promised, *others])
-    finished = (TIME_TRAVEL,) if retention == promised else ()
-    return PropertyChange({FILE_RETENTION: as_interval(retention)}, (READER + reader, *finished))
+    kept = as_interval(retention)
+    if retention == promised:
+        return PropertyChange({FILE_RETENTION: kept}, (READER + reader, *ours))
+    return PropertyChange({FILE_RETENTION: kept, RETENTION_SET: kept}, (READER + reader,))

@@ -109,7 +109,7 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
         within = run.within(whole.schema)
         create = Create(whole if within is None else whole.where(within))
         judge_outside(run, result, None, create, whole=True)
-        return with_quarantine(spark, run, create, judged, None, head)
+        return with_quarantine(spark, run, create, judged, None, head, one_each=_is_split(run, write))
     if not recompute and run.has_nothing_to_do():
         return Skip()
     stored = TableVersion.of(spark, run.ref, head).rows()
@@ -126,7 +126,12 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
     judged = judge_rows(run, rows, few=write.few)
     statement = write.compare(spark, run, judged.taken, stored, head, rest_of(run, recompute=recompute))
     judge_outside(run, result, stored, statement, whole=write.speaks_of_all(run))
-    return with_quarantine(spark, run, statement, judged, write.about, head)
+    return with_quarantine(spark, run, statement, judged, write.about, head, one_each=_is_split(run, write))
+
+
+def _is_split(run: Run, write: Stated) -> bool:
+    """Whether a run may see only some rows of a key, because columns that are not of the key touch it."""
+    return write.about is not None and not fold(write.about.columns) <= fold(run.table.key_columns)
 
 
 def _new(run: Run, write: Stated) -> tuple[Stated, Judged]:

@@ -24,6 +24,9 @@ from tests.support.slow import slow
 ROWS = [(1, "a", 10), (2, "b", 20)]
 BY_G = Table(key="id", partition_by="g")
 
+LEFT = "part-00000-a0a0a0a0-1111-2222-3333-444444444444-c000.snappy.parquet"
+"""A data file as Delta names its files."""
+
 
 def of(g: str) -> Slice:
     return Slice((PartitionKey(g, {"g": g}, {}),))
@@ -103,7 +106,7 @@ def test_two_partitions_that_create_the_table_where_a_dead_writer_left_files(lak
         pytest.skip("the rival is let in by the JVM in this process")
     lake.create("src", ROWS, SRC)
     (lake.root / "copy" / "_delta_log").mkdir(parents=True)
-    (lake.root / "copy" / "left.parquet").touch()
+    (lake.root / "copy" / LEFT).touch()
     step, write = ready(lake, table=BY_G, slice=of("a"))
     beside, other = ready(lake, table=BY_G, slice=of("b"))
     with rivals(lake.spark, lambda: committed(beside.commit(other, lake.retry, NO_WAIT)), before="snapshot") as ran:
@@ -123,7 +126,7 @@ def test_overlapping_partitions_that_create_the_table_where_a_dead_writer_left_f
     lake.create("src", ROWS, SRC)
     if mapping == "none":
         (lake.root / "added" / "_delta_log").mkdir(parents=True)
-        (lake.root / "added" / "left.parquet").touch()
+        (lake.root / "added" / LEFT).touch()
     table = Table(partition_by="g", properties={"delta.columnMapping.mode": mapping})
     step, write = ready(lake, added, table, name="added", slice=of("a"))
     both = Slice(tuple(PartitionKey(g, {"g": g}, {}) for g in "ab"))
@@ -252,3 +255,18 @@ def test_a_partition_s_append_brings_new_columns(lake: Lake) -> None:
     assert lake.rows("t") == [(1, "a", 10, None), (2, "b", 20, 40)]
     with raises_code("BROKEN_PROMISE"):  # an Append takes back no row, so it gives it no value either
         lake.materialize(wider, table, name="t", slice=of("a"))
+
+
+def test_a_directory_with_files_of_somebody_else_is_refused(lake: Lake) -> None:
+    """Upkeep's VACUUM would remove the files."""
+    lake.create("src", [(1, "a")], "id int, g string")
+    (lake.root / "copy" / "2026").mkdir(parents=True)
+    for name in (LEFT, ".hidden", "_SUCCESS"):
+        (lake.root / "copy" / name).write_text("")
+    raw = lake.root / "copy" / "2026" / "march.csv"
+    raw.write_text("id,g")
+    with raises_code("FOREIGN_FILES", match="march.csv"):
+        lake.materialize(copy, KEYED)
+    raw.rename(lake.root / "march.csv")
+    lake.materialize(copy, KEYED)
+    assert lake.rows("copy") == [(1, "a")]

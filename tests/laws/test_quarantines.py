@@ -138,7 +138,7 @@ class World:
                 if not each.is_of_key
                 and not CONDITIONS[each.condition](group, value if isinstance(value, int) else None)
             ]
-            names = tuple(each.check_name for each in breaks if each.quarantines)
+            names = tuple(sorted(each.check_name for each in breaks if each.quarantines))
             if names:
                 rejected.append((result, names))
             elif not any(each.leaves_out for each in breaks):

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from benchmarks.harness.earlier import set_back
 from lakehouse.cli.main import main
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
+from lakehouse.delta.log import Head
 from lakehouse.upkeep.past_files import TablePast, past_of
 from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, ReaderState, readers_of
 from tests.support.daily import run_day
@@ -164,3 +166,13 @@ def test_the_command_says_who_holds_what_back(lake: Path, capsys: pytest.Capture
     assert main(["status", "--root", str(lake), "--json"]) == 0
     (holder,) = json.loads(capsys.readouterr().out)["held_back"]
     assert (holder["table"], holder["reader"], holder["files"]) == ("orders", "copies", 2)
+
+
+def test_a_limit_that_the_table_does_not_keep_is_known() -> None:
+    """Of a reader that is registered, what somebody has set since; of a declared reader, what everybody is promised."""
+    properties = {"lakehouse.readers.bi": "14 days", "delta.deletedFileRetentionDuration": "interval 9 days"}
+    registered = Reader("bi", ReaderKind.REGISTERED, timedelta(days=14))
+    readers = Readers("orders", Head(1, "id", properties, ()), (registered,), 0)
+    assert readers.kept_for(registered) == timedelta(days=9)
+    promising = replace(readers, head=replace(readers.head, properties={**properties, "lakehouse.timeTravel": "7 days"}))
+    assert promising.kept_for(replace(registered, is_declared=True)) == timedelta(days=7)

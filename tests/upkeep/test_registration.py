@@ -66,6 +66,21 @@ def test_a_shorter_limit_leaves_what_the_table_keeps() -> None:
     assert (limit_of(registered, "bi"), limit_of(registered, "gold/totals")) == (3 * DAY, 7 * DAY)
 
 
+@pytest.mark.parametrize("days", [60, 10, 5])
+def test_a_retention_that_somebody_sets_after_a_registration_is_what_the_table_promises(days: int) -> None:
+    registered = changed(head(), "bi", 30 * DAY)
+    properties = {**registered.properties, FILE_RETENTION: f"interval {days} days"}
+    theirs = replace(registered, properties=properties)
+    assert (time_travel(theirs), files_kept(theirs)) == (days * DAY, days * DAY)
+    assert limit_of(theirs, "bi") == min(30, days) * DAY
+    assert keep_longer(theirs) is None, "nobody's own retention is taken back"
+    released = changed(theirs, "bi", None)
+    assert files_kept(released) == days * DAY and TIME_TRAVEL not in released.properties
+    longer = changed(theirs, "streams", 90 * DAY)
+    assert (time_travel(longer), files_kept(longer)) == (days * DAY, 90 * DAY)
+    assert files_kept(changed(longer, "streams", None)) == max(30, days) * DAY
+
+
 def test_readers_that_register_at_once_each_have_their_limit_in_the_end() -> None:
     """Each has looked at the table before the other has changed it."""
     before = head()

@@ -108,6 +108,33 @@ def test_keys_touched_by_other_columns_cannot_be_asked_whether_they_are_unique(s
     source.materialize(by_group, TABLE)
 
 
+@WAYS
+def test_a_key_touched_by_other_columns_has_one_row_in_the_quarantine(source: Lake, limits: Limits) -> None:
+    """A run would see only some of the rejected rows of a key, and number them otherwise."""
+    source.insert("src", [(2, "b", -2)])
+    with in_force(limits), raises_code("BROKEN_PROMISE", match="more than one row with the key id=2"):
+        source.materialize(by_group, TABLE)
+    source.sql("DELETE FROM {src} WHERE id = 2 AND g = 'b'")
+    with in_force(limits):
+        source.materialize(by_group, TABLE)
+        assert [row[0] for row in quarantined(source, "by_group")] == [2, 3]
+        source.insert("src", [(5, "a", -5)])
+        source.materialize(by_group, TABLE)
+    assert [row[0] for row in quarantined(source, "by_group")] == [2, 3, 5]
+
+
+def test_the_order_in_which_conditions_are_written_changes_no_row(source: Lake) -> None:
+    first, second = Expect("v > 0", "quarantine"), Expect("v > -9", "quarantine")
+    source.insert("src", [(5, "a", -9)])
+    source.materialize(copies, Table(key="id", expect=(first, second)))
+    source.insert("src", [(6, "a", -9)])
+    source.materialize(copies, Table(key="id", expect=(second, first)))
+    assert quarantined(source)[2:] == [
+        (5, "a", -9, ["v_gt_0", "v_gt_9"], 1),
+        (6, "a", -9, ["v_gt_0", "v_gt_9"], 1),
+    ]
+
+
 def test_a_view_whose_key_is_computed_sees_all_rows_of_a_key(source: Lake) -> None:
     table = Table(key="place", expect=Expect.unique_key())
     source.insert("src", [(5, "c", 1), (6, "d", 2)])

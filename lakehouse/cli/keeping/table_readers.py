@@ -10,7 +10,7 @@ from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_pla
 from lakehouse.cli.loading import definitions
 from lakehouse.cli.pages.readers_page import readers_page
 from lakehouse.cli.tables import log_of, logs_of, no_table, readable_logs
-from lakehouse.delta.log import feed_retention, limit_from
+from lakehouse.delta.log import limit_from
 from lakehouse.errors import ReadError, UpkeepError
 from lakehouse.status.reader_looks import ReaderLook, reader_looks
 from lakehouse.upkeep.readers import ReaderKind, Readers, readers_of
@@ -52,8 +52,7 @@ def _answer(readers: Readers, listed: tuple[ReaderLook, ...]) -> Answer:
         for look in listed
         if look.reader.kind is ReaderKind.UNKNOWN and look.reader.problem is not None
     }
-    retention = feed_retention(readers.head)
-    too_long = [look.reader.name for look in listed if look.reader.is_declared and look.reader.limit > retention]
+    too_long = [look.reader.name for look in listed if readers.kept_for(look.reader) < look.reader.limit]
     value = {
         "table": readers.table,
         "version": readers.head.version,

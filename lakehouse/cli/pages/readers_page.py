@@ -8,7 +8,6 @@ from rich.text import Text
 
 from lakehouse.cli.pages.screen import QUIET, WAITING, WRONG, Layouts, assemble, grid, indent, span, table_name
 from lakehouse.delta.commit_info import count_of
-from lakehouse.delta.log import feed_retention
 from lakehouse.status.reader_looks import Holder
 from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, ReaderState
 from lakehouse.upkeep.registration import time_travel
@@ -69,10 +68,8 @@ def _last_lines(readers: Readers, listed: Sequence[Reader]) -> list[str]:
         f"{count_of(number, 'reader')} of {readers.table}, at version {readers.head.version}; time travel {promised}."
     ]
     lines += [f"{each.name} may be another: {each.problem}" for each in listed if each.kind is ReaderKind.UNKNOWN]
-    retention = feed_retention(readers.head)
-    return lines + [
-        _beyond(readers.table, each, retention) for each in listed if each.is_declared and each.limit > retention
-    ]
+    kept = [(each, readers.kept_for(each)) for each in listed]
+    return lines + [_beyond(readers.table, each, retention) for each, retention in kept if retention < each.limit]
 
 
 def _beyond(table: str, reader: Reader, retention: timedelta) -> str:

@@ -54,7 +54,8 @@ def _run(given: Namespace) -> Answer:
     with instance_here() as instance:
         result = _result(instance, source, defs, request, tables, given)
     sys.stderr.writelines(asset.stack for asset in result.assets)
-    return Answer(result.as_document(), run_page(result), 0 if result.succeeded else 1)
+    is_good = result.succeeded and not any(check.is_error for check in result.failed_checks)
+    return Answer(result.as_document(), run_page(result), 0 if is_good else 1)
 
 
 def tables_of(request: RunRequest, defs: "dg.Definitions") -> "list[AssetTable]":

@@ -149,6 +149,14 @@ CASES = [
         "If nobody is creating the table now, remove file:/lake/flights and run the asset again.",
     ),
     Case(
+        errors.TableError.foreign_files,
+        {"asset": "flights", "where": "/lake/flights", "file": "file:/lake/flights/march.csv"},
+        "'flights' would create its table at /lake/flights, and that directory holds files that Delta did not write: "
+        "file:/lake/flights/march.csv. VACUUM would remove such files.",
+        WRITTEN,
+        "Move the files, or put the table elsewhere: another asset key, or Table(path=...).",
+    ),
+    Case(
         errors.TableError.foreign_application_id,
         {"asset": "flights", "application_id": "flights:0", "epoch": 3},
         "Delta skipped the commit of 'flights' as already done (application id 'flights:0', epoch 3), yet no commit of "

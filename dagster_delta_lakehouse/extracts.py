@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, field_validator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +44,13 @@ class Extracts(dg.Resolvable, dg.Model):
     options: dict[str, str] = Field(
         default={}, description="Options of Spark's reader. A CSV file is read strictly, by its header."
     )
+
+    @field_validator("files")
+    @classmethod
+    def _refuse_unclear_files(cls, files: str) -> str:
+        if files.count(_VERSION) != 1:
+            raise ValueError(f"files={files} has {{version}} once, where the versions of the extracts are.")
+        return files
 
     def taken(self, spark: "SparkSession", address: str, config: ExtractConfig) -> tuple["DataFrame", Version]:
         """The rows of the extract that a run takes, and its version.

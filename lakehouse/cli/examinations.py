@@ -10,6 +10,7 @@ from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from lakehouse.cli.command import DAGSTER_HOME
@@ -116,7 +117,7 @@ def of_root(root: Path, fingerprint: str | None = None) -> Iterator[Symptom]:
         yield Symptom("Root", Health.LOOK, f"there is no directory {root} yet; the first run makes it")
         return
     if not os.access(root, os.W_OK):
-        yield Symptom("Root", Health.WRONG, f"this user may not write to {root}", f"ls -ld {root}")
+        yield Symptom("Root", Health.WRONG, f"this user may not write to {root}", f"ls -ld {quote(str(root))}")
         return
     free = shutil.disk_usage(root).free
     what = f"{root}, {free / 1024**3:,.1f} GiB free"
@@ -146,7 +147,7 @@ def _of_server(root: Path, fingerprint: str | None) -> Symptom:
         return Symptom("Spark server", Health.LOOK, f"{lock.holder()} has {root} to itself until that process ends")
     if state is None:
         what = "it is just starting or ending. If that takes longer than three minutes, end it"
-        return Symptom("Spark server", Health.LOOK, what, f"lakehouse spark stop --now --root {root}")
+        return Symptom("Spark server", Health.LOOK, what, f"lakehouse spark stop --now --root {quote(str(root))}")
     if fingerprint is not None and state.fingerprint != fingerprint:
         what = f"process {state.jvm} runs with other settings or versions than the definitions say"
         return Symptom("Spark server", Health.LOOK, what, "lakehouse spark stop")

@@ -89,6 +89,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who reads the output has enough of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except KeyboardInterrupt:
+        sys.stderr.write("\n")
+        return 130
     except UsageError as error:
         sys.stderr.write(f"lakehouse {name}: {error}\n")
         _print_answer(Answer({"error": "UsageError", "code": "USAGE", "message": str(error)}, ""), given)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
+from shlex import quote
 
 from lakehouse import __version__
 from lakehouse.cli.command import Answer, Command, UsageError
@@ -26,7 +27,7 @@ def _run_new(given: Namespace) -> Answer:
     from dagster_delta_lakehouse.project import write_project
 
     files = write_project(directory, name, __version__)
-    enter = "" if directory.resolve() == Path.cwd() else f"cd {directory} && "
+    enter = "" if directory.resolve() == Path.cwd() else f"cd {quote(str(directory))} && "
     commands = {
         f'{enter}pip install -e ".[dev]"': "the project, and what it needs",
         'dg launch --assets "*"': "fill the tables",

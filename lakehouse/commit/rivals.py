@@ -10,6 +10,7 @@ from lakehouse.commit.superseded import commits_of_other_application_ids, has_re
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.since_base import BaseReverted, judge_base
 from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.expect import SUFFIX
 from lakehouse.delta.log import Log
 from lakehouse.errors import StaleInputsError
 from lakehouse.read.run import Run
@@ -73,6 +74,15 @@ class Conflict:
     kind: ConflictKind
     partition: str | None = None
     condition: str | None = None
+
+    @property
+    def is_of_a_rival(self) -> bool:
+        """Whether another writer's commit came first, so that nothing was written."""
+        match self.kind:
+            case ConflictKind.FILES | ConflictKind.SAME_ASSET | ConflictKind.METADATA | ConflictKind.PROTOCOL:
+                return True
+            case ConflictKind.UNKNOWN | ConflictKind.NOT_A_CONFLICT:
+                return False
 
 
 def classify(error: BaseException) -> Conflict:
@@ -171,7 +181,9 @@ def describe(attempt: LostAttempt) -> str:
     newest = attempt.rivals[0]
     others = f" and {len(attempt.rivals) - 1} more" if len(attempt.rivals) > 1 else ""
     partition = f" in {attempt.conflict.partition}" if attempt.conflict.partition else ""
-    return f"{newest.operation} (version {newest.version}){others}{partition}, which changed {attempt.changed.value}"
+    where = f" of '{attempt.table}'" if attempt.table.endswith(SUFFIX) else ""
+    version = f"version {newest.version}{where}"
+    return f"{newest.operation} ({version}){others}{partition}, which changed {attempt.changed.value}"
 
 
 def sentence(run: Run, attempt: LostAttempt, number: int) -> str:

@@ -41,7 +41,8 @@ def tags_of(execution: dg.AssetExecutionContext) -> Mapping[str, str]:
 def refuse_unknown(tags: Mapping[str, str], assets: Collection[str]) -> list[str]:
     """Refuses a run tag of the library's prefix that has no meaning, so that a misspelt tag is not ignored.
 
-    A tag may name assets of another code location (but not one by the last part of a key here), because Dagster gives the tags of a backfill to each of its runs.
+    A tag may name assets of another code location, because Dagster gives the tags of a backfill to each of its runs;
+    but not by a name that is the last part of a key here.
 
     Args:
         tags: The run's tags.
@@ -56,9 +57,7 @@ def refuse_unknown(tags: Mapping[str, str], assets: Collection[str]) -> list[str
     sentences: list[str] = []
     for tag, value in tags.items():
         if tag == CHECKS and value.lower() not in ("true", "false"):
-            raise ReadError(
-                f"The run tag {CHECKS}={value} says neither true nor false.", f"Give it as {CHECKS}=true."
-            )
+            raise ReadError(f"The run tag {CHECKS}={value} says neither true nor false.", f"Give it as {CHECKS}=true.")
         prefix = next((each for each in (*_OF_AN_ASSET, GAP, COMPARE) if tag.startswith(each)), None)
         if prefix is not None:
             sentences += _strangers(tag, [tag.removeprefix(prefix)], assets)

@@ -32,6 +32,7 @@ from lakehouse.difference.statements import (
     Statement,
 )
 from lakehouse.errors import ExpectationError, WriteError
+from lakehouse.read.asset import PastRows
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import first_line, is_of_the_asset
 from lakehouse.spark.driver_rows import Local, small
@@ -279,4 +280,5 @@ def _act(run: Run, evaluations: tuple[Evaluation, ...]) -> None:
     tell(Evaluated(evaluations))
     for each in evaluations:
         if each.broken and each.expect.on_failure == "fail":
-            raise ExpectationError(run.name, each.expect.check_name, each.clause)
+            appends = run.asset.past is PastRows.APPENDED
+            raise ExpectationError(run.name, each.expect.check_name, each.clause, appends=appends)

@@ -57,7 +57,7 @@ def with_quarantine(
     if not run.table.quarantines and had is None:
         return statement
     own = _run_of_quarantine(spark, run, head, sets_all=touched is None or touched.is_everything)
-    return WithQuarantine(own, _plan(spark, own, judged, touched, run.table.key_columns, one_each), statement)
+    return WithQuarantine(own, _plan(spark, own, judged, touched, run.table.key_columns, one_each=one_each), statement)
 
 
 def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None, *, sets_all: bool) -> Run:
@@ -74,7 +74,7 @@ def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None, *, sets
 
 
 def _plan(
-    spark: SparkSession, run: Run, judged: Judged, touched: Touched | None, key: tuple[str, ...], one_each: bool
+    spark: SparkSession, run: Run, judged: Judged, touched: Touched | None, key: tuple[str, ...], *, one_each: bool
 ) -> Statement | Skip:
     """The statement that sets the quarantine right. If no row is rejected, an empty one costs no job of Spark.
 
@@ -86,7 +86,7 @@ def _plan(
     if head is None:
         if rejected is None:
             return Skip()
-        numbered = with_numbers(rejected if judged.rejects else rejected.limit(0), key, one_each)
+        numbered = with_numbers(rejected if judged.rejects else rejected.limit(0), key, one_each=one_each)
         rows = with_promises(asset, numbered, touched)
         created = difference(rows, None, run.table.key_columns).drop(OPERATION)
         return Create(created.withColumn(RUN_ID, F.lit(run.run_id)))
@@ -95,12 +95,12 @@ def _plan(
     existing = (stored if within is None else stored.where(within)).drop(RUN_ID)
     rows = existing.limit(0)
     if rejected is not None and judged.rejects:
-        rows = fit(run.ref, with_numbers(rejected, key, one_each), existing.schema, may_add=True)
+        rows = fit(run.ref, with_numbers(rejected, key, one_each=one_each), existing.schema, may_add=True)
     stamp = partial(_with_run_id, run_id=run.run_id)
     return statement_by_key(run, rows, touched, existing, head, Skip(), asset=asset, stamp=stamp)
 
 
-def with_numbers(rejected: DataFrame, key: tuple[str, ...], one_each: bool = False) -> DataFrame:
+def with_numbers(rejected: DataFrame, key: tuple[str, ...], *, one_each: bool = False) -> DataFrame:
     """The rows, each with its number among those of its key: in the order of their values, so always the same.
 
     Args:

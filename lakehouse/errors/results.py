@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from lakehouse.errors.base import ALLOW, FULL_REFRESH, RESTATE_FROM, LakehouseError, clause, with_code
+from lakehouse.errors.base import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, LakehouseError, clause, with_code
 
 _EVENT_RULES = {
     "NULL_KEY": ("with NULL in its key", "Leave such events out, or give them a key."),
@@ -187,12 +187,19 @@ class ExpectationError(WriteError):
 
     code = "EXPECTATION"
 
-    def __init__(self, asset: str, expectation: str, problem: str) -> None:
-        self.asset, self.expectation, self.problem = asset, expectation, problem
+    def __init__(self, asset: str, expectation: str, problem: str, *, appends: bool = False) -> None:
+        self.asset, self.expectation, self.problem, self.appends = asset, expectation, problem, appends
+        corrected = (
+            f"Changes that were read stay as they are when the source is corrected: let the run tag "
+            f"{GO_ON_FROM}{asset}=<version> leave them out."
+            if appends
+            else f"If a limit of an input keeps the run from the versions that correct them, the run tag "
+            f"{FULL_REFRESH}={asset} lets it read the newest."
+        )
         super().__init__(
             f"In the result of '{asset}' {clause(problem)}.",
-            "Nothing was written. Correct these rows upstream of the asset, or the condition if it asks too much. With "
-            "on_failure='drop' such rows are left out, and the others are written.",
+            "Nothing was written. Correct these rows upstream of the asset, or the condition if it asks too much. "
+            f"{corrected} With on_failure='drop' such rows are left out, and the others are written.",
         )
 
 

@@ -59,6 +59,7 @@ def _begun(spark: SparkSession) -> bool:
 RELEASED_WITHIN = 10
 """Seconds."""
 _TXN = "spark.databricks.delta.write.txn"
+_UTC = frozenset(["UTC", "Etc/UTC", "GMT", "Z", "+00:00"])
 
 
 def setting(spark: SparkSession, name: str) -> str | None:
@@ -83,6 +84,12 @@ def prepare(spark: SparkSession) -> tuple[str, ...]:
         except PySparkException:
             refused.append(f"{name}={value}")
     return tuple(refused)
+
+
+def other_zone(spark: SparkSession) -> str | None:
+    """The time zone of a session, if it is not UTC."""
+    zone = spark.conf.get("spark.sql.session.timeZone", "UTC") or "UTC"
+    return None if zone in _UTC else zone
 
 
 def is_connect(spark: SparkSession) -> bool:

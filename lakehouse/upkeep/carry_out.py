@@ -13,6 +13,7 @@ from lakehouse.commit.execute import save_mark
 from lakehouse.cursor.again import again
 from lakehouse.delta.location import scheme_of
 from lakehouse.delta.text import literal
+from lakehouse.spark.progress import watching
 from lakehouse.spark.session import session_of_its_own
 from lakehouse.spark.table_version import TableRef
 from lakehouse.upkeep.due import FREED, TableUpkeep, UpkeepWork
@@ -66,7 +67,11 @@ class Worker:
             The steps that were left for the next run.
         """
         for place, step in enumerate(steps):
-            if self.is_late() or not self._do(step, upkeep):
+            if self.is_late():
+                return tuple(steps[place:])
+            with watching(self.spark, f"doing {step.work.value} of {self.ref.name}"):
+                came_to_its_end = self._do(step, upkeep)
+            if not came_to_its_end:
                 return tuple(steps[place:])
         return ()
 
@@ -103,7 +108,8 @@ class Worker:
                 if place == len(statements):  # only the last may say that everything up to the horizon is gone
                     metadata = json.dumps({FREED: upkeep.horizon})
                     own.conf.set("spark.databricks.delta.commitInfo.userMetadata", metadata)
-                own.sql(statement).collect()
+                with watching(own):
+                    own.sql(statement).collect()
         return True
 
 

@@ -55,7 +55,7 @@ def time_travel(head: Head) -> timedelta:
 
 
 def _has_set_retention(head: Head) -> bool:
-    """Whether the retention of a table with registered readers is as a registration set it, and not as somebody since."""
+    """Whether the retention of files is as a registration has set it, and not as somebody has since."""
     was_set = interval(head.properties.get(RETENTION_SET, ""))
     return was_set is None or files_kept(head) == was_set
 
@@ -93,8 +93,12 @@ def _kept_for(head: Head, limit: timedelta) -> dict[str, str]:
     """The properties by which files and log are kept for as long as a limit, as far as they are not."""
     changes = dict[str, str]()
     if limit > files_kept(head):
-        kept = as_interval(limit)
-        changes |= {FILE_RETENTION: kept, RETENTION_SET: kept, TIME_TRAVEL: as_interval(time_travel(head))}
+        retention_text = as_interval(limit)
+        changes |= {
+            FILE_RETENTION: retention_text,
+            RETENTION_SET: retention_text,
+            TIME_TRAVEL: as_interval(time_travel(head)),
+        }
     if limit > log_kept(head):
         changes[LOG_RETENTION] = as_interval(limit)
     return changes
@@ -111,12 +115,12 @@ def release(head: Head, table: str, reader: str) -> PropertyChange:
         raise UpkeepError.reader_name(table, reader, f"no reader has that name. Registered are: {names}")
     if TIME_TRAVEL not in head.properties:
         return PropertyChange({}, (READER + reader,))
-    promised, ours = time_travel(head), (TIME_TRAVEL, RETENTION_SET)
+    promised, notes = time_travel(head), (TIME_TRAVEL, RETENTION_SET)
     if not _has_set_retention(head):
-        return PropertyChange({}, (READER + reader, *ours))
+        return PropertyChange({}, (READER + reader, *notes))
     others = [limit for name, limit in registered_limits(head.properties).items() if name != reader]
     retention = max([promised, *others])
-    kept = as_interval(retention)
+    retention_text = as_interval(retention)
     if retention == promised:
-        return PropertyChange({FILE_RETENTION: kept}, (READER + reader, *ours))
-    return PropertyChange({FILE_RETENTION: kept, RETENTION_SET: kept}, (READER + reader,))
+        return PropertyChange({FILE_RETENTION: retention_text}, (READER + reader, *notes))
+    return PropertyChange({FILE_RETENTION: retention_text, RETENTION_SET: retention_text}, (READER + reader,))

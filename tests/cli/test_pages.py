@@ -129,6 +129,34 @@ def test_an_output_that_takes_no_unicode_gets_signs_that_it_takes() -> None:
     assert "x gap" in text and "+ up to date" in text and "====" in text
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("variable", "is_coloured"), [("NO_COLOR", False), ("OTHER", True)])
+def test_colours_are_left_out_if_a_variable_says_so(
+    monkeypatch: pytest.MonkeyPatch, variable: str, *, is_coloured: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv(variable, "1")
+    terminal = Terminal()
+    show(STATUS.view(), terminal)
+    assert bool(ESCAPE.search(terminal.getvalue())) == is_coloured
+
+
+def test_the_next_command_can_be_given_as_it_is_written() -> None:
+    daily = TableStatus("gold/daily", 3, at(2), "02", ("2026-01-01",))
+    compared = {"gold/daily": Comparison(at(60), equal=False)}
+    alone = render(StatusPage([daily], compared, None, NOW, ("-f", "my defs/d.py")).view(), 160)
+    assert "next: lakehouse run gold/daily --partition KEY --full-refresh -f 'my defs/d.py'" in alone
+    both = {**compared, "gold/delays": Comparison(at(60), equal=False)}
+    assert "next: lakehouse run gold/delays --full-refresh " in render(
+        StatusPage([*LAKE[:3], daily], both, None, NOW, ()).view(), 160
+    )
+
+
 def test_the_status_says_how_much_there_is_how_old_it_is_and_what_to_do_next() -> None:
     wide = render(STATUS.view(), 160)
     assert "bronze/events   ○ source" in wide and "6.4 M" in wide and "336,776" in wide

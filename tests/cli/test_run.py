@@ -49,8 +49,23 @@ def kept(orders: Changes) -> Append:
 def daily(orders: Changes) -> Merge:
     return Merge(orders.touched("id").rows, orders.touched("id"))
 
+@dg.asset
+def mailed() -> None: ...
+
+@dg.asset_check(asset=mailed)
+def is_right() -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(passed=False)
+
+@dg.asset
+def posted() -> None: ...
+
+@dg.asset_check(asset=posted)
+def is_fine() -> dg.AssetCheckResult:
+    return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.WARN)
+
 defs = incremental(dg.Definitions(
-    [dg.AssetSpec("orders"), copies, broken, after_broken, kept, daily],
+    [dg.AssetSpec("orders"), copies, broken, after_broken, kept, daily, mailed, posted],
+    asset_checks=[is_right, is_fine],
     resources={{"io_manager": DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root={root!r})}},
 ))
 """
@@ -121,6 +136,14 @@ def test_a_run_that_fails_says_why_once_and_where_once(shop: str, capsys: pytest
     document = answer(capsys, 1, "broken")
     assert (document["succeeded"], document["assets"][0]["end"]) == (False, "failed")
     assert document["assets"][0]["problem"].startswith("ZeroDivisionError")
+
+
+def test_a_check_that_fails_with_the_severity_of_an_error_ends_the_command_with_1(
+    shop: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = answer(capsys, 1, "mailed")
+    assert document["succeeded"] and [check["name"] for check in document["failed_checks"]] == ["is_right"]
+    assert answer(capsys, 0, "posted")["failed_checks"][0]["is_error"] is False
 
 
 def test_what_cannot_be_asked_is_refused_before_a_run(shop: str, capsys: pytest.CaptureFixture[str]) -> None:

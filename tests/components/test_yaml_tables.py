@@ -111,7 +111,7 @@ def test_a_key_is_missing_as_it_is_in_python():
 def test_the_newest_extract_is_that_of_the_greatest_version(tmp_path: Path, kind: Any, names: list[str], newest: str):
     for name in names:
         (tmp_path / name).touch()
-    extracts = Extracts(files="", version=kind, columns="")
+    extracts = Extracts(files="{version}", version=kind, columns="")
     assert extracts.newest(f"{tmp_path}/a-{{version}}.csv") == newest
 
 
@@ -119,7 +119,7 @@ def test_the_version_may_be_the_name_of_a_folder(tmp_path: Path):
     for name in ("1", "2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "rows.csv").touch()
-    assert Extracts(files="", version="int", columns="").newest(f"{tmp_path}/{{version}}/rows.csv") == "2"
+    assert Extracts(files="{version}", version="int", columns="").newest(f"{tmp_path}/{{version}}/rows.csv") == "2"
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_an_extract_that_is_not_there_fails_the_run_and_is_not_tried_again(
     address: str, version: str | None, problem: str
 ):
     with pytest.raises(dg.Failure) as caught:
-        Extracts(files="", columns="").taken(Any, address, ExtractConfig(version=version))
+        Extracts(files="{version}", columns="").taken(Any, address, ExtractConfig(version=version))
     assert problem in str(caught.value.description)
     assert caught.value.allow_retries is False
 
@@ -216,3 +216,9 @@ def test_extracts_in_yaml_are_the_newest_file_or_the_one_that_the_config_names(
     assert lake.rows("crm/customers") == [(1, "Jena"), (2, "Ulm")]
     past = lake.frame("crm/customers_past").select("customer_id", "city").collect()
     assert sorted(map(tuple, past)) == [(1, "Bonn"), (1, "Jena"), (2, "Ulm")]
+
+
+@pytest.mark.parametrize("files", ["a.csv", "{version}/a-{version}.csv", ""])
+def test_the_place_of_the_version_in_a_name_is_said_once(files: str):
+    with pytest.raises(ValueError, match="once, where the versions of the extracts are"):
+        Extracts(files=files, columns="id INT")

@@ -15,6 +15,8 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster._core.utils import make_new_run_id
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from lakehouse import Append, Changes, DeltaIOManager, Expect, Merge, Table, Upkeep, incremental
 from lakehouse.dagster.nights import keeping
@@ -23,6 +25,7 @@ from lakehouse.dagster.one_driver import refuse_second_driver
 from lakehouse.dagster.run_tags import DRIVER, KEEPING, NIGHT
 from lakehouse.errors import DefinitionError
 from lakehouse.spark.table_version import TableRef
+from tests.support.interleave import rivals
 from tests.support.marked_tables import append, run
 from tests.support.raises import raises_code
 
@@ -253,3 +256,36 @@ def test_an_error_at_one_table_keeps_no_other_from_its_upkeep_and_is_told(
     assert not result.success
     assert "The upkeep of these tables ended with an error: others (" in failure(result)
     assert "copies (" in failure(result)
+
+
+class Defeated:
+    """A resource whose session first raises what Delta raised of a commit that another writer defeated."""
+
+    def __init__(self, spark: SparkSession, error: Exception, times: int) -> None:
+        self.spark, self.error, self.times = spark, error, times
+
+    @property
+    def spark_session(self) -> SparkSession:
+        self.times -= 1
+        if self.times >= 0:
+            raise self.error
+        return self.spark
+
+
+@pytest.mark.parametrize("wins", [1, 9])
+def test_a_commit_that_another_writer_defeats_is_tried_again_and_fails_no_night(
+    tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, wins: int
+) -> None:
+    monkeypatch.setattr(keeping, "_LOOK_AGAIN", 0.2)
+    commits(tmp_path, "copies", 20)
+    table = DeltaTable(str(tmp_path / "copies"))
+    rival = rivals(spark, lambda: table.alter.set_table_properties({"delta.appendOnly": "false"}))
+    with pytest.raises(Exception, match="METADATA") as defeat, rival:
+        spark.sql(f"DELETE FROM delta.`{tmp_path}/copies` WHERE true")
+    manager = DeltaIOManager(spark=Defeated(spark, defeat.value, wins), root=str(tmp_path))
+    defs = incremental(dg.Definitions([orders, copies], resources={"io_manager": manager}), upkeep=CRON)
+    result = defs.resolve_job_def(UPKEEP_JOB).execute_in_process(instance=instance, raise_on_error=False)
+    lines = log_lines(instance, result)
+    assert result.success
+    assert lines.count("The upkeep of copies lost its commit to another writer.") == min(wins, 3)
+    assert any("It has 1 file now, and had 20" in line for line in lines) == (wins == 1)

@@ -174,5 +174,7 @@ def test_a_limit_that_the_table_does_not_keep_is_known() -> None:
     registered = Reader("bi", ReaderKind.REGISTERED, timedelta(days=14))
     readers = Readers("orders", Head(1, "id", properties, ()), (registered,), 0)
     assert readers.kept_for(registered) == timedelta(days=9)
-    promising = replace(readers, head=replace(readers.head, properties={**properties, "lakehouse.timeTravel": "7 days"}))
+    promising = replace(
+        readers, head=replace(readers.head, properties={**properties, "lakehouse.timeTravel": "7 days"})
+    )
     assert promising.kept_for(replace(registered, is_declared=True)) == timedelta(days=7)

@@ -68,8 +68,8 @@ def _last_lines(readers: Readers, listed: Sequence[Reader]) -> list[str]:
         f"{count_of(number, 'reader')} of {readers.table}, at version {readers.head.version}; time travel {promised}."
     ]
     lines += [f"{each.name} may be another: {each.problem}" for each in listed if each.kind is ReaderKind.UNKNOWN]
-    kept = [(each, readers.kept_for(each)) for each in listed]
-    return lines + [_beyond(readers.table, each, retention) for each, retention in kept if retention < each.limit]
+    retentions = [(each, readers.kept_for(each)) for each in listed]
+    return lines + [_beyond(readers.table, each, time) for each, time in retentions if time < each.limit]
 
 
 def _beyond(table: str, reader: Reader, retention: timedelta) -> str:

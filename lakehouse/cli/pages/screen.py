@@ -51,7 +51,8 @@ def show(shown: RenderableType, output: TextIO) -> None:
     """Prints a page: as wide and as colourful as the output is, which rich finds out (NO_COLOR, TERM, COLUMNS)."""
     console = Console(file=output)
     width = console.width if console.is_terminal else _PIPE
-    text = render(shown, width, colors=console.color_system if console.is_terminal else None)
+    is_coloured = console.is_terminal and not console.no_color
+    text = render(shown, width, colors=console.color_system if is_coloured else None)
     if not console.encoding.lower().startswith("utf"):
         text = text.translate(_ASCII).encode(console.encoding, "replace").decode(console.encoding)
     output.write(text)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
+from shlex import quote
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -208,13 +209,18 @@ class StatusPage:
         if self.words is None:
             return None
         named = {state: [each.name for each in self.statuses if each.state is state] for state in TableState}
-        more = "".join(f" {word}" for word in self.words)
+        more = "".join(f" {quote(word)}" for word in self.words)
+        by_partition = {each.name for each in self.statuses if each.partitions}
         if named[TableState.UNREADABLE]:
             return f"lakehouse doctor{more}", "what is wrong, and what mends it"
         if named[TableState.GAP]:
-            return f"lakehouse explain {named[TableState.GAP][0]}{more}", "what the next run does about the gap"
+            name = named[TableState.GAP][0]
+            partition = " --partition KEY" if name in by_partition else ""
+            return f"lakehouse explain {name}{partition}{more}", "what the next run does about the gap"
         if different:
-            return f"lakehouse run {' '.join(different)} --full-refresh{more}", "writes the rows that differ"
+            whole = [name for name in different if name not in by_partition]
+            names = " ".join(whole) or f"{different[0]} --partition KEY"
+            return f"lakehouse run {names} --full-refresh{more}", "writes the rows that differ"
         if self.first:
             return f"lakehouse run {' '.join(self.first)}{more}", "makes the tables that are not there yet"
         if named[TableState.BEHIND]:

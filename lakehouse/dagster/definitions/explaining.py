@@ -15,6 +15,7 @@ from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_o
 from lakehouse.dagster.contexts import by_field, log_and_head, pin_source
 from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
+from lakehouse.dagster.slices import dimensions_of
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import version_of
 from lakehouse.difference.statements import Skip, Statement, WithQuarantine, of_table
@@ -157,6 +158,14 @@ def explainable(code_location: CodeLocation) -> list[str]:
     return sorted(table.name for table in code_location.tables.values() if is_function(table.asset))
 
 
+def _lacks(partitions_def: dg.PartitionsDefinition[Any], key: str) -> bool:
+    """Whether a definition has no such partition. Of dynamic partitions only Dagster's instance knows."""
+    dimensions = dimensions_of(partitions_def).values()
+    if any(isinstance(dimension, dg.DynamicPartitionsDefinition) for dimension in dimensions):
+        return False
+    return not partitions_def.has_partition_key(key)
+
+
 @dataclass(frozen=True)
 class _Subject:
     """An asset that a `DeltaIOManager` writes, and what a run of it would be about."""
@@ -182,8 +191,14 @@ class _Subject:
             raise ReadError(f"No DeltaIOManager writes {table.name}, so no log says what it has read.")
         if (table.partitions_def is None) != (partition_key is None):
             problem = "has no partitions" if table.partitions_def is None else "has partitions"
-            cure = "Leave partition_key out." if partition_key is not None else "Say which: partition_key=..."
+            cure = (
+                "Leave the partition out."
+                if partition_key is not None
+                else "Say which: partition_key=KEY, --partition KEY."
+            )
             raise ReadError(f"{table.name} {problem}. {cure}")
+        if table.partitions_def is not None and _lacks(table.partitions_def, str(partition_key)):
+            raise ReadError(f"{table.name} has no partition {partition_key}.")
         return cls(table, table.asset, code_location, manager, defs, partition_key)
 
     def refs(self) -> dict[str, TableRef]:

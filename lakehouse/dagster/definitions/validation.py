@@ -1,7 +1,9 @@
 """Refuses a definition that cannot work when its code location loads."""
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from pathlib import PurePosixPath
+from typing import Any
 
 import dagster as dg
 
@@ -101,6 +103,7 @@ def validate_location(definitions: dg.Definitions, code_location: CodeLocation) 
             if table.kind is View:
                 _refuse_view(table, table.asset, code_location)
             written.append(table)
+    _refuse_targets(definitions, {table.key for table in written})
     _refuse_nested([*written, *(table for table in code_location.tables.values() if table.is_spec)])
     refuse_lost_archives(code_location)
     return automate(with_pools(definitions, code_location), code_location)
@@ -112,9 +115,30 @@ def _refuse_changes(table: AssetTable, asset: dg.AssetsDefinition) -> None:
     for input_name in table.changes:
         raise DefinitionError(
             f"Input '{input_name}' of asset '{name}' is annotated with Changes, but the asset writes no table through "
-            f"a DeltaIOManager, in whose commits its position would be. Annotate it with DataFrame, or let the asset "
-            f"return a write."
+            f"a DeltaIOManager, in whose commits its position would be. If it returns a write, give the DeltaIOManager "
+            f"the key '{table.manager}' among the resources, or the asset its key: io_manager_key=... Otherwise "
+            f"annotate the input with DataFrame."
         )
+
+
+def _refuse_targets(definitions: dg.Definitions, written: AbstractSet[dg.AssetKey]) -> None:
+    """Refuses the definition of an asset as a target, because an asset with a pool is a new object."""
+    for schedule in definitions.schedules or []:
+        targets = [schedule.target] if isinstance(schedule, dg.ScheduleDefinition) else []
+        _refuse_target(f"Schedule '{schedule.name}'", targets, written)
+    for sensor in definitions.sensors or []:
+        _refuse_target(f"Sensor '{sensor.name}'", sensor.targets, written)
+
+
+def _refuse_target(what: str, targets: Iterable[Any], written: AbstractSet[dg.AssetKey]) -> None:
+    each: list[dg.AssetsDefinition] = [asset for target in targets for asset in target.assets_defs or ()]
+    for asset in each:
+        if not written.isdisjoint(asset.keys):
+            name = asset.key.to_user_string()
+            raise DefinitionError(
+                f"{what} has the definition of asset '{name}' as its target, and the completed definitions hold "
+                f"another object of that key, with its pool. Name the key: target=dg.AssetSelection.assets('{name}')."
+            )
 
 
 def _refuse_inline_checks(asset: dg.AssetsDefinition, name: str) -> None:

@@ -258,13 +258,14 @@ def _refuse_never_true(asset: dg.AssetsDefinition, code_location: CodeLocation) 
 
 def _waits_for_changes(condition: Any) -> bool:
     """Whether a condition is never true of a table that reads no changes."""
+    children = map(_waits_for_changes, condition.children)
     match condition:
         case ChangesUnread():
             return True
         case AndAutomationCondition():
-            return any(map(_waits_for_changes, condition.children))
+            return any(children)
         case OrAutomationCondition():
-            return all(map(_waits_for_changes, condition.children))
+            return all(children)
         case _:
             return False
 

@@ -283,10 +283,9 @@ class Tick:
     def _blocking_checks(self, selection: Sequence[dg.AssetKey]) -> Iterator[dg.AssetCheckKey]:
         """The checks of some tables that are to keep the tables downstream from running."""
         repository = self._context.repository_def
-        graph = None if repository is None else repository.asset_graph
-        for key in () if graph is None else graph.get_check_keys_for_assets(selection):
-            if graph.get(key).blocking:
-                yield key
+        if repository is not None:
+            graph = repository.asset_graph
+            yield from (key for key in graph.get_check_keys_for_assets({*selection}) if graph.get(key).blocking)
 
     def _downstream(
         self, unread: Collection[dg.AssetKey], looks: Mapping[dg.AssetKey, Look], taken: Collection[dg.AssetKey]

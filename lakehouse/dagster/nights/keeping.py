@@ -7,6 +7,7 @@ again (docs/conflicts.md).
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,8 +15,10 @@ from typing import Any
 
 import dagster as dg
 
+from lakehouse.commit.rivals import classify
 from lakehouse.cursor.definition import digest
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
+from lakehouse.dagster.contexts import to_log
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.nights.night_schedule import end_of_night, night_schedule, refuse_no_limit
 from lakehouse.dagster.one_driver import driver_tag, runs_writing
@@ -25,6 +28,7 @@ from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.file_log import FileLog
 from lakehouse.errors import DefinitionError
 from lakehouse.spark.diagnosis import first_line
+from lakehouse.spark.listeners import listening
 from lakehouse.spark.table_version import ReadableLogs
 from lakehouse.upkeep.carry_out import Worker
 from lakehouse.upkeep.due import Rules, TableUpkeep, UpkeepWork, upkeep_of
@@ -33,6 +37,8 @@ from lakehouse.upkeep.steps import Steps, UpkeepStep, steps_of, what_is_left
 
 UPKEEP_JOB = "upkeep"
 """The name of the job and of the schedule."""
+_TRIES = 3
+"""So often a night tries a table whose commits other writers defeat. What is left is due in the next night."""
 _LOOK_AGAIN = 30.0
 """So many seconds a night waits before it looks again at tables that runs were writing."""
 
@@ -177,7 +183,8 @@ def upkeep_job(code_location: CodeLocation, upkeep: Upkeep) -> dg.Definitions:
     )
     def keep_tables(context: dg.OpExecutionContext) -> None:
         readable = ReadableLogs.of(code_location.refs)
-        _Night(context, code_location, readable, upkeep, end_of_night(context, upkeep.limit)).keep(tables)
+        with listening(to_log(context.log)):  # a run that says nothing counts as dead
+            _Night(context, code_location, readable, upkeep, end_of_night(context, upkeep.limit)).keep(tables)
 
     text = "Compacts tables and removes files that no reader needs, where that is due."
 
@@ -205,6 +212,7 @@ class _Night:
             Failure: The upkeep of tables ended with an error. The others were looked after all the same.
         """
         results, errors, log = list[UpkeepResult](), list[str](), self.context.log
+        lost = Counter[str]()
         due = waiting = self._due(tables, errors)
         while waiting:
             busy = list[AssetTable]()
@@ -212,6 +220,12 @@ class _Night:
                 try:
                     turn = self._keep(table, sum(each.rewritten_bytes for each in results))
                 except Exception as error:  # other tables are looked after all the same
+                    if classify(error).is_of_a_rival:
+                        lost[table.name] += 1
+                        log.info(f"The upkeep of {table.name} lost its commit to another writer.")
+                        if lost[table.name] < _TRIES and not self._is_late:
+                            busy.append(table)
+                        continue
                     log.exception(f"The upkeep of {table.name} ended with an error.")
                     errors.append(f"{table.name} ({first_line(error)})")
                     continue

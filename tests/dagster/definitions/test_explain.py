@@ -314,6 +314,9 @@ def test_a_partition_is_named_and_only_where_there_are_partitions(root: Path) ->
         forecast(root, daily)
     with pytest.raises(ReadError, match="copies has no partitions"):
         forecast(root, copies, partition_key="2013-01-01")
+    for unknown in ("2031-01-01", "nonsense"):
+        with pytest.raises(ReadError, match=f"daily has no partition {unknown}"):
+            forecast(root, daily, partition_key=unknown)
     of = forecast(root, daily, partition_key="2013-01-02")
     assert of.partition == "2013-01-02" and of.inputs[0].reading is Reading.FIRST
 

@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -188,6 +189,34 @@ def test_changes_of_an_asset_that_writes_no_table_are_refused() -> None:
     with pytest.raises(DefinitionError, match="'orders' of asset 'mailed' is annotated with Changes, but"):
         validate(definitions("/lake", mailed))
     assert list(checks([mailed])) == []
+
+    @dg.asset(metadata=Table(key="id"))
+    def lost(orders: Changes) -> Merge: ...
+
+    manager = DeltaIOManager(spark=object(), root="/lake")
+    with pytest.raises(DefinitionError, match="the key 'io_manager' among the resources"):
+        validate(dg.Definitions([orders, lost], resources={"lake": manager}))
+
+
+@pytest.mark.parametrize("of", ["schedule", "sensor"])
+def test_the_definition_of_an_asset_is_no_target(of: str) -> None:
+    @dg.asset(metadata=Table(key="id"))
+    def copies(orders: Changes) -> Merge: ...
+
+    def with_target(target: Any) -> dg.Definitions:
+        given = definitions("/lake", copies)
+        if of == "schedule":
+            schedule = dg.ScheduleDefinition(name="nightly", cron_schedule="@daily", target=target)
+            return dg.Definitions.merge(given, dg.Definitions(schedules=[schedule]))
+
+        @dg.sensor(name="nightly", target=target)
+        def look() -> None: ...
+
+        return dg.Definitions.merge(given, dg.Definitions(sensors=[look]))
+
+    with pytest.raises(DefinitionError, match=r"'nightly' has the definition of asset 'copies'.*assets\('copies'\)"):
+        validate(with_target([copies]))
+    assert validate(with_target(dg.AssetSelection.assets("copies")))
 
 
 def test_assets_that_say_themselves_what_they_wrote_may_have_checks() -> None:

@@ -271,7 +271,7 @@ ON_CRON = dg.AutomationCondition.on_cron("@hourly")
         (automation() | automation(), True),
     ],
 )
-def test_a_condition_that_would_never_be_true_is_refused(place: Place, condition: Any, is_refused: bool) -> None:
+def test_a_condition_that_would_never_be_true_is_refused(place: Place, condition: Any, *, is_refused: bool) -> None:
     @dg.asset(metadata=Table(key="id"), automation_condition=condition)
     def landed(orders: DataFrame) -> Overwrite: ...
 
@@ -279,7 +279,7 @@ def test_a_condition_that_would_never_be_true_is_refused(place: Place, condition
     if not is_refused:
         assert place.definitions.sensors
         return
-    with pytest.raises(DefinitionError, match="'landed' has the condition automation.* would never be true"):
+    with pytest.raises(DefinitionError, match=r"'landed' has the condition automation.* would never be true"):
         place.definitions.get_repository_def()
 
 

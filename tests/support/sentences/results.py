@@ -26,11 +26,22 @@ CASES = [
             "asset": "flights",
             "expectation": "delay_ge_0",
             "problem": "2 of 10 rows break the expectation delay_ge_0 (delay >= 0) [id=1; id=2]",
+            "appends": False,
         },
         "In the result of 'flights' 2 of 10 rows break the expectation delay_ge_0 (delay >= 0) [id=1; id=2].",
         WRITTEN,
-        "Correct these rows upstream of the asset, or the condition if it asks too much. With on_failure='drop' such "
-        "rows are left out, and the others are written.",
+        "Correct these rows upstream of the asset, or the condition if it asks too much. If a limit of an input keeps "
+        "the run from the versions that correct them, the run tag lakehouse/full_refresh=flights lets it read the "
+        "newest. With on_failure='drop' such rows are left out, and the others are written.",
+    ),
+    Case(
+        errors.ExpectationError,
+        {"asset": "flights", "expectation": "e", "problem": "1 of 1 rows break the expectation e", "appends": True},
+        "In the result of 'flights' 1 of 1 rows break the expectation e.",
+        WRITTEN,
+        "Correct these rows upstream of the asset, or the condition if it asks too much. Changes that were read stay as "
+        "they are when the source is corrected: let the run tag lakehouse/go_on_from/flights=<version> leave them out. "
+        "With on_failure='drop' such rows are left out, and the others are written.",
     ),
     Case(
         errors.WriteError.unknown_condition,

@@ -188,8 +188,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             refuse_unsafe(session.conf.getAll)
             for setting in prepare(session):
                 dg.get_dagster_logger().warning(
-                    f"Spark refuses the setting {setting}, without which a Python function (F.udf) of an asset may wait "
-                    f"forever (SPARK-58241). Set it where Spark is configured."
+                    f"Spark refuses the setting {setting}, without which a Python function (F.udf) of an asset may "
+                    f"wait forever (SPARK-58241). Set it where Spark is configured."
                 )
             if (zone := other_zone(session)) is not None:
                 dg.get_dagster_logger().warning(

@@ -98,6 +98,16 @@ def test_the_readmes_asset_follows_the_changes_of_its_source(lake: Lake):
     assert third["version"] == second["version"] == lake.version("customer_totals")
 
 
+def test_the_page_of_a_package_index_is_the_readme_without_what_needs_a_clone():
+    """Its pieces are cut at headings of the README, without which no wheel is built."""
+    made = subprocess.run(
+        [sys.executable, "-m", "hatch_fancy_pypi_readme"], check=True, cwd=PROJECT, capture_output=True, text=True
+    )
+    headings = re.findall(r"^## (.*)$", made.stdout, re.MULTILINE)
+    assert headings == ["Install"]
+    assert "make demo" not in made.stdout and "](docs/" not in made.stdout
+
+
 TUTORIAL = "docs/tutorial.md"
 
 

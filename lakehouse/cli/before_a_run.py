@@ -35,7 +35,7 @@ def _run_explain(given: Namespace) -> Answer:
     defs = definitions(given)
     code_location = code_location_of(defs)
     if given.asset not in explainable(code_location):
-        raise UsageError(no_such("asset", given.asset, explainable(code_location)))
+        raise UsageError(no_such("asset", given.asset, explainable(code_location), code_location.by_name))
     forecast = explain(defs, given.asset, given.partition, given.config, call=given.call)
     page = forecast_page(forecast, _commits_read(forecast, readable_logs(code_location).logs), time.time())
     return Answer(forecast.as_document(), page, code=1 if forecast.verdict is RunEffect.REFUSED else 0)

@@ -88,14 +88,17 @@ def document(text: str) -> Any:
         raise ArgumentTypeError(f"not JSON: {error}") from error
 
 
-def no_such(kind: str, name: str, names: Collection[str]) -> str:
+def no_such(kind: str, name: str, names: Collection[str], sources: Collection[str] = ()) -> str:
     """The sentence that nothing of a kind has a name: what was meant, or all that there is.
 
     Args:
         kind: What the name is of: "table".
         name: The name.
         names: The names that there are.
+        sources: The names of tables that no function makes.
     """
+    if name in sources:
+        return f"No function of these definitions makes {name}, so there is no run of it."
     meant = [each for each in sorted(names) if each.rpartition("/")[2] == name] or get_close_matches(name, names)
     if meant:
         return f"There is no {kind} {name}. Did you mean {' or '.join(meant)}?"

@@ -148,6 +148,7 @@ def test_a_check_that_fails_with_the_severity_of_an_error_ends_the_command_with_
 
 def test_what_cannot_be_asked_is_refused_before_a_run(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "There is no asset copy. Did you mean copies?" in refusal(capsys, "copy")
+    assert "No function of these definitions makes orders, so there is no run of it." in refusal(capsys, "orders")
     assert "daily has partitions. Say which: --partition KEY." in refusal(capsys, "daily")
     assert "copies has no partitions. Leave --partition out." in refusal(capsys, "copies", "--partition", "x")
     assert "There is no partition 2013-01-09" in refusal(capsys, "daily", "--partition", "2013-01-09")

@@ -73,7 +73,7 @@ def tables_of(request: RunRequest, defs: "dg.Definitions") -> "list[AssetTable]"
     names, tables = explainable(code_location), code_location.by_name
     for name in request.assets:
         if name not in names:
-            raise UsageError(no_such("asset", name, names))
+            raise UsageError(no_such("asset", name, names, tables))
         table = tables[name]
         if (table.partitions_def is None) != (request.partition is None):
             raise UsageError(

@@ -74,7 +74,8 @@ def until(holds: Callable[[], bool]) -> None:
 def is_alive(pid: int) -> bool:
     """Whether it runs; one that is dead and waits to be buried does not."""
     asked = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return asked.stdout.strip() not in ("", "Z", "Zs", "Zl")
+    state = asked.stdout.strip()  # its first letter says what the process does; "N" is one of low priority
+    return bool(state) and not state.startswith("Z")
 
 
 def token_of(server: Server) -> str:

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Changes, Merge, Retry, Table
 from lakehouse.delta.limits import Limits, in_force
-from lakehouse.spark import driver_rows
+from lakehouse.difference import by_key
 from tests.support.lake import Lake
 from tests.support.raises import raises_code
 
@@ -22,18 +22,19 @@ def followed(src: Changes) -> Merge:
 def losing(monkeypatch: pytest.MonkeyPatch, lake: Lake, times: int) -> list[int]:
     """Lets the JVM forget the rows of each local checkpoint, as it does when their executor dies, so many times."""
     losses = list[int]()
-    computed: Any = driver_rows.small
+    computed: Any = by_key.compute_once
 
-    def small(frame: DataFrame) -> Any:
+    def compute_once(frame: DataFrame, **few: bool) -> Any:
+        rows = computed(frame, **few)
         blocks = lake.spark.sparkContext._jsc.getPersistentRDDs()
         if len(losses) < times and not blocks.isEmpty():
             losses.append(len(blocks))
             for block in blocks.values():
                 block.unpersist(True)
-        return computed(frame)
+        return rows
 
-    # Rows are lost between their checkpoint and their first use, which are two lines of one function.
-    monkeypatch.setattr(driver_rows, "small", small)
+    # Rows are lost between the comparison that has computed them and the statement that writes them.
+    monkeypatch.setattr(by_key, "compute_once", compute_once)
     return losses
 
 

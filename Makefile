@@ -49,7 +49,7 @@ test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a ser
 slow: $(STAMP)  ## Each way to lose a past, inputs in corners, random edits, more cases on both kinds of Spark
 	@$(PYTEST) -m "slow and $(REST)"
 	@$(PYTEST) -m served
-	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) tests/laws/test_law.py tests/difference/test_driver_difference.py
+	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) --timeout 0 tests/laws/test_law.py tests/difference/test_driver_difference.py
 	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "served or anywhere"
 
 wheel: $(STAMP)  ## Install the wheel in an empty environment and materialize there; both ends of Dagster's and Spark's range

@@ -49,7 +49,9 @@ class Extracts(dg.Resolvable, dg.Model):
     @classmethod
     def _refuse_unclear_files(cls, files: str) -> str:
         if files.count(_VERSION) != 1:
-            raise ValueError(f"files={files} has {{version}} once, where the versions of the extracts are.")
+            times = files.count(_VERSION)
+            where = "once, where the versions of the extracts are"
+            raise ValueError(f"{_VERSION} stands {where}, and not {times} times: {files}")
         return files
 
     def taken(self, spark: "SparkSession", address: str, config: ExtractConfig) -> tuple["DataFrame", Version]:

@@ -1,5 +1,6 @@
 """How each statement is executed as one Delta commit that carries its mark."""
 
+import re
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -40,6 +41,8 @@ from lakehouse.spark.table_version import SparkLog, TableRef
 
 _DATA_FILE = r"/(part-\d{5}-[0-9a-f-]{36}[^/]*\.parquet|deletion_vector_[^/]*\.bin)$"
 """The end of the path of a file that Delta has written."""
+_PATTERN = re.compile(r"[][{}*?\\]")
+"""Characters that mean other names in a path that Spark reads; a backslash takes that from them."""
 
 
 def save(rows: DataFrame, ref: TableRef, mark: Mark, mode: str, by: Sequence[str] = (), **which: str) -> None:
@@ -175,12 +178,12 @@ def _refuse_other_file_system(spark: SparkSession, run: Run, error: AnalysisExce
 def _refuse_foreign_files(spark: SparkSession, asset: str, where: str) -> None:
     """Refuses to create a table among files that Delta did not write, because VACUUM would remove them.
 
-    Spark lists neither `_delta_log` nor what else begins with a line or a dot.
+    Spark lists neither `_delta_log` nor what else begins with an underscore or a dot, and takes a path for a pattern.
 
     Raises:
         TableError (FOREIGN_FILES): The directory holds a file whose name is none of Delta's.
     """
-    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(where)
+    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(_PATTERN.sub(r"\\\g<0>", where))
     other = files.select("path").where(~F.col("path").rlike(_DATA_FILE)).first()
     if other is not None:
         raise TableError.foreign_files(asset, where, other["path"])

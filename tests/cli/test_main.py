@@ -3,13 +3,14 @@
 import json
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
 
-from lakehouse.cli.command import Command
+from lakehouse.cli.command import Answer, Command
 from lakehouse.cli.main import COMMANDS, main
 from lakehouse.server.rendezvous import Rendezvous
 from resources.environments import PROJECT
@@ -203,3 +204,18 @@ def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]):
 
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"{lakehouse.__version__}\n"
+
+
+def _stopped(_: Namespace) -> Answer:
+    raise KeyboardInterrupt
+
+
+STOPPED = Command(lambda _: None, _stopped)
+
+
+def test_ctrl_c_ends_a_command_without_a_stack(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(COMMANDS, "status", ("as a user stops it", f"{__name__}:STOPPED"))
+    assert main(["status"]) == 130
+    assert capsys.readouterr().err == "\n"

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.commit.rivals import Conflict, ConflictKind, classify
+from lakehouse.commit.rivals import Changed, Conflict, ConflictKind, LostAttempt, classify, describe
+from lakehouse.delta.commit_info import Commit
 from lakehouse.spark.diagnosis import causes, first_line, message
 from tests.support.spark_errors import CONNECT, DELTA, GRPC, PY4J, SPEAKERS, TRACEBACK, py4j, raised
 
@@ -228,3 +229,11 @@ def test_a_message_is_the_first_line_and_no_stack_trace():
     assert first_line(RuntimeError()) == "RuntimeError"
     assert first_line(RuntimeError("\n\n  second  \nthird")) == "second  "
     assert re.fullmatch("x{400}", first_line(RuntimeError("x" * 5000)))
+
+
+@pytest.mark.parametrize("table", ["copies", "copies_quarantine"])
+def test_a_lost_attempt_says_of_which_table_a_version_is_if_that_is_a_quarantine(table: str) -> None:
+    rival = Commit(5, 1000, "OPTIMIZE")
+    lost = LostAttempt(table, Conflict(ConflictKind.FILES), (rival,), Changed.OTHER_ROWS, 1.0)
+    where = "" if table == "copies" else " of 'copies_quarantine'"
+    assert describe(lost).startswith(f"OPTIMIZE (version 5{where}), which changed ")

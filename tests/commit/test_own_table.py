@@ -270,3 +270,15 @@ def test_a_directory_with_files_of_somebody_else_is_refused(lake: Lake) -> None:
     raw.rename(lake.root / "march.csv")
     lake.materialize(copy, KEYED)
     assert lake.rows("copy") == [(1, "a")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["{x,y}", "q?*"])
+def test_what_a_dead_writer_left_is_found_in_a_folder_of_any_name(lake: Lake, folder: str) -> None:
+    odd = Lake(lake.spark, lake.root / folder)
+    odd.root.mkdir()
+    odd.create("src", [(1, "a")], "id int, g string")
+    (odd.root / "copy").mkdir()
+    (odd.root / "copy" / LEFT).write_text("")
+    odd.materialize(copy, KEYED)
+    assert odd.rows("copy") == [(1, "a")]

@@ -5,12 +5,14 @@ import os
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
 
+from lakehouse import DeltaIOManager
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.session import handed_over
+from lakehouse.spark.session import handed_over, other_zone, session_of_its_own
 from lakehouse.spark.table_version import TableRef
 
 pytestmark = pytest.mark.anywhere
@@ -94,3 +96,19 @@ def test_a_frame_that_was_asked_whether_it_is_empty_is_let_go(spark: SparkSessio
     del frame
     gc.collect()
     assert held() is None
+
+
+def test_a_time_zone_other_than_utc_is_told(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def said(zone: str) -> str:
+        with session_of_its_own(spark) as own:
+            own.conf.set("spark.sql.session.timeZone", zone)
+            assert other_zone(own) == (None if zone == "UTC" else zone)
+            DeltaIOManager(spark=SimpleNamespace(spark_session=own), root=str(tmp_path)).session()
+        texts = caplog.text
+        caplog.clear()
+        return texts
+
+    assert "The time zone of this Spark session is Europe/Berlin." in said("Europe/Berlin")
+    assert "time zone" not in said("UTC")

@@ -80,6 +80,14 @@ def test_a_condition_that_fails_the_run_names_the_keys_and_writes_nothing(source
     assert source.version("copies") == 0
 
 
+def test_the_way_on_is_that_of_the_write(source: Lake) -> None:
+    table = Table(expect=Expect("v > 0", "fail"))
+    with pytest.raises(ExpectationError, match="run tag lakehouse/go_on_from/log=<version>"):
+        source.materialize(log, table)
+    with pytest.raises(ExpectationError, match="run tag lakehouse/full_refresh=copies lets"):
+        source.materialize(copies, Table(key="id", expect=Expect("v > 0", "fail")))
+
+
 @WAYS
 def test_a_condition_that_fails_in_spark_is_named_and_the_asset_is_not_blamed(source: Lake, limits: Limits) -> None:
     with (

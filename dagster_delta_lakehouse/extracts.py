@@ -4,13 +4,15 @@ import re
 from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import dagster as dg
 from pydantic import Field, field_validator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from lakehouse.cursor.extract_version import ExtractVersion
 
 Version: TypeAlias = int | date | datetime
 
@@ -23,7 +25,7 @@ class ExtractConfig(dg.Config):
     """Which extract a run takes.
 
     Args:
-        version: Its version, as its file's name has it; None for the newest file.
+        version: Its version, as its file's name has it; None if the run finds the file that is next.
     """
 
     version: str | None = None
@@ -54,8 +56,8 @@ class Extracts(dg.Resolvable, dg.Model):
             raise ValueError(f"{_VERSION} stands {where}, and not {times} times: {files}")
         return files
 
-    def taken(self, spark: "SparkSession", address: str, config: ExtractConfig) -> tuple["DataFrame", Version]:
-        """The rows of the extract that a run takes, and its version.
+    def newest(self, spark: "SparkSession", address: str, config: ExtractConfig) -> tuple["DataFrame", Version]:
+        """The rows of the newest extract, or of the one that a run's config names, and its version.
 
         Args:
             spark: The session.
@@ -65,7 +67,41 @@ class Extracts(dg.Resolvable, dg.Model):
         Raises:
             Failure: There is no extract to take, or the config names none of the declared kind.
         """
-        version = config.version or self.newest(address)
+        return self._read(spark, address, config.version or self.versions(address)[-1])
+
+    def following(
+        self, spark: "SparkSession", address: str, config: ExtractConfig, context: dg.AssetExecutionContext
+    ) -> tuple["DataFrame", Version]:
+        """The rows of the oldest extract that the table of a run does not hold yet, and its version.
+
+        If there is none, the newest extract. If the config names an extract, this one. Says how many are left for
+        other runs.
+
+        Args:
+            spark: The session.
+            address: Where the files are, with {version} in it.
+            config: The config of the run.
+            context: The run.
+
+        Raises:
+            Failure: As of `newest`.
+        """
+        if config.version is not None:
+            return self._read(spark, address, config.version)
+        versions = self.versions(address)
+        match _held(context):
+            case version if version is not None and version.kind == self.version:
+                new = [text for text in versions if version.is_before(self._order_of(text))]
+            case _:
+                new = versions
+        if len(new) > 1:
+            context.log.warning(
+                f"This run takes the extract {new[0]}. Extracts that are left: {len(new) - 1}, up to {new[-1]}. Each "
+                f"run takes one, oldest first: run the asset again for the next one."
+            )
+        return self._read(spark, address, new[0] if new else versions[-1])
+
+    def _read(self, spark: "SparkSession", address: str, version: str) -> tuple["DataFrame", Version]:
         if not self._is_version(version):
             raise _failure(f"The config of the run names version {version!r}, and a version is of type {self.version}.")
         options = {**(_STRICT if self.format == "csv" else {}), **self.options}
@@ -86,8 +122,8 @@ class Extracts(dg.Resolvable, dg.Model):
             case "datetime":
                 return datetime.fromisoformat(text)
 
-    def newest(self, address: str) -> str:
-        """The version of the newest file on this machine.
+    def versions(self, address: str) -> list[str]:
+        """The versions of the files on this machine, oldest first, as their names have them; never empty.
 
         Args:
             address: Where the files are, with {version} in it.
@@ -106,7 +142,12 @@ class Extracts(dg.Resolvable, dg.Model):
         versions = [match["version"] for match in matches if match is not None and self._is_version(match["version"])]
         if not versions:
             raise _failure(f"There is no extract at {address}: no name has a version of type {self.version}.")
-        return max(versions, key=self.version_of)
+        return sorted(versions, key=lambda text: cast("Any", self._order_of(text).value))
+
+    def _order_of(self, text: str) -> "ExtractVersion":
+        from lakehouse.cursor.extract_version import ExtractVersion
+
+        return ExtractVersion.of(self.version_of(text))
 
     def _is_version(self, text: str) -> bool:
         try:
@@ -121,6 +162,16 @@ def _glob(path: str) -> Iterator[Path]:
     anchor = Path(path.split(_VERSION, maxsplit=1)[0]).parent
     rest = Path(path).relative_to(anchor).as_posix()
     return anchor.glob(rest.replace(_VERSION, "*"))
+
+
+def _held(context: dg.AssetExecutionContext) -> "ExtractVersion | None":
+    """The version of the newest extract that the table of a run holds; None if it holds none."""
+    from lakehouse.cursor.cursor import Known
+    from lakehouse.dagster.io_manager import writer_of
+
+    writer = writer_of(context)
+    cursor = None if writer is None else writer.step_of(context).run.cursor
+    return cursor.mark.extract if isinstance(cursor, Known) else None
 
 
 def _failure(problem: str) -> dg.Failure:

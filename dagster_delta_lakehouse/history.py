@@ -16,7 +16,8 @@ from dagster_delta_lakehouse.yaml_assets import YamlTable
 class History(YamlTable):
     """A table that keeps every row that its source has had, each with the interval in which it was there (SCD type 2).
 
-    The source is a table, whose changes are followed, or full extracts, which are delivered as files.
+    The source is a table, whose changes are followed, or full extracts, which are delivered as files. A run takes the
+    oldest file that the table does not hold yet, or the one whose version its config names.
     """
 
     source: str | None = Field(default=None, description="The asset key of the table whose past is kept.")
@@ -53,8 +54,10 @@ class History(YamlTable):
     def _of_extracts(self, extracts: Extracts, address: str) -> Callable[..., Any]:
         import lakehouse
 
-        def keep(config: ExtractConfig, spark: dg.ResourceParam[Any]) -> lakehouse.History:
-            rows, version = extracts.taken(spark.spark_session, address, config)
+        def keep(
+            context: dg.AssetExecutionContext, config: ExtractConfig, spark: dg.ResourceParam[Any]
+        ) -> lakehouse.History:
+            rows, version = extracts.following(spark.spark_session, address, config, context)
             return lakehouse.History(lakehouse.Snapshot(rows, version), self.track, self.start_at, self.end_at)
 
         return keep

@@ -15,7 +15,8 @@ from dagster_delta_lakehouse.yaml_assets import YamlTable
 class Snapshot(YamlTable):
     """A table that holds the newest of full extracts, which are delivered as files: only rows that differ are written.
 
-    A run takes the newest file, or the one whose version its config names.
+    A run takes the newest file, or the one whose version its config names. With a scope, an extract says nothing of the
+    rows outside of its scope, so a run takes the oldest file that the table does not hold yet.
     """
 
     extracts: Extracts
@@ -33,9 +34,14 @@ class Snapshot(YamlTable):
 
         address = address_of(self.extracts.files, context.project_root)
 
-        def take(config: ExtractConfig, spark: dg.ResourceParam[Any]) -> lakehouse.Snapshot:
-            rows, version = self.extracts.taken(spark.spark_session, address, config)
+        def take(
+            context: dg.AssetExecutionContext, config: ExtractConfig, spark: dg.ResourceParam[Any]
+        ) -> lakehouse.Snapshot:
             scope, most, older = self.scope or (), self.max_deleted, self.on_older
+            if scope:
+                rows, version = self.extracts.following(spark.spark_session, address, config, context)
+            else:
+                rows, version = self.extracts.newest(spark.spark_session, address, config)
             return lakehouse.Snapshot(rows, version, scope, max_deleted=most, on_older=older)
 
         return self.definitions(take, self.table)

@@ -3,7 +3,7 @@
 import os
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from lakehouse.cli.command import DAGSTER_HOME, Answer, Command, UsageError, add
 from lakehouse.cli.examinations import (
     Health,
     Symptom,
+    command,
     of_instance,
     of_leftovers,
     of_machine,
@@ -56,7 +57,7 @@ def _of_lakehouse(given: Namespace) -> Iterator[Symptom]:
             yield from of_tables(table_statuses(logs_of(given)), time.time())
         return
     try:
-        target(given)
+        words = target(given).words
     except UsageError as error:
         yield Symptom("Definitions", Health.LOOK, f"none are looked at. {error}")
         return
@@ -66,31 +67,37 @@ def _of_lakehouse(given: Namespace) -> Iterator[Symptom]:
         raise
     except Exception as error:  # whatever a user's module raises
         why = str(error) if isinstance(error, LakehouseError) else in_short(error)
-        yield Symptom("Definitions", Health.WRONG, f"they do not load: {why}", "dg check defs")
+        yield Symptom("Definitions", Health.WRONG, f"they do not load: {why}", _check(words))
         return
     yield from _of_definitions(given, defs)
+
+
+def _check(words: Sequence[str]) -> str:
+    """The command that shows why definitions do not load: `dg` knows those of its project only."""
+    return command("dagster definitions validate", words) if words else "dg check defs"
 
 
 def _of_definitions(given: Namespace, defs: "dg.Definitions") -> Iterator[Symptom]:
     from lakehouse.dagster.io_manager import code_location_of, managers_of
     from lakehouse.delta.location import Storage
 
+    words = target(given).words
     code_location, managers = code_location_of(defs), managers_of(defs.resources)
     yield Symptom("Definitions", Health.GOOD, f"{target(given).name}, tables: {len(code_location.tables)}")
     yield from of_managers(managers)
     for spark in local_sparks(defs).values():
-        yield from _of_local_spark(spark)
+        yield from _of_local_spark(spark, words)
     refs = [table.ref for table in code_location.tables.values() if table.ref is not None]
     local = [Path(ref.files.path) for ref in refs if ref.files is not None and ref.files.storage is Storage.FILES]
     yield from of_leftovers(local, Path.cwd())
-    yield from of_tables(table_statuses(readable_logs(code_location).logs), time.time())
+    yield from of_tables(table_statuses(readable_logs(code_location).logs), time.time(), words)
     yield from _of_dagster()
     if given.spark:
         for key, manager in managers.items():
             yield _of_session(key, manager)
 
 
-def _of_local_spark(spark: "LocalSpark") -> Iterator[Symptom]:
+def _of_local_spark(spark: "LocalSpark", words: Sequence[str]) -> Iterator[Symptom]:
     """The root of a local Spark, and what keeps the Spark from starting."""
     from lakehouse.server.lifecycle import Server
     from lakehouse.server.settings import local_settings
@@ -105,7 +112,7 @@ def _of_local_spark(spark: "LocalSpark") -> Iterator[Symptom]:
     except LakehouseError as error:
         yield Symptom("Spark", Health.WRONG, str(error))
         wanted = None
-    yield from of_root(root, wanted)
+    yield from of_root(root, wanted, words)
 
 
 def _of_dagster() -> Iterator[Symptom]:

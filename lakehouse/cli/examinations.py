@@ -59,6 +59,11 @@ class Symptom:
     command: str | None = None
 
 
+def command(begin: str, words: Sequence[str]) -> str:
+    """A command about definitions that a command line names by its words; about those of this directory without any."""
+    return " ".join((begin, *map(quote, words)))
+
+
 def of_machine() -> Iterator[Symptom]:
     """Java, packages and jars, found without loading any of them."""
     problem, program = java_problem(), java()
@@ -89,8 +94,8 @@ def _of_package(package: str, program: str) -> Iterator[Symptom]:
     if tested.admits(installed):
         yield Symptom(program, Health.GOOD, f"{package} {installed}, tested: {tested}")
     else:
-        command = f"pip install '{package}{tested.requirement}'"
-        yield Symptom(program, Health.WRONG, f"{package} {installed} is not tested: {tested} is", command)
+        fitting = f"pip install '{package}{tested.requirement}'"
+        yield Symptom(program, Health.WRONG, f"{package} {installed} is not tested: {tested} is", fitting)
 
 
 def _of_jars() -> Symptom:
@@ -106,12 +111,13 @@ def _of_jars() -> Symptom:
     return Symptom("Delta's jars", Health.GOOD, f"{count_of(len(wanted), 'jar')} in {DIRECTORY}")
 
 
-def of_root(root: Path, fingerprint: str | None = None) -> Iterator[Symptom]:
+def of_root(root: Path, fingerprint: str | None = None, words: Sequence[str] = ()) -> Iterator[Symptom]:
     """The directory of local tables: whether it can be written, its clock, its server, and what is left there.
 
     Args:
         root: The directory.
         fingerprint: Of the server that the definitions want; None if no definitions say it.
+        words: The words of a command line that name the definitions.
     """
     if not root.is_dir():
         yield Symptom("Root", Health.LOOK, f"there is no directory {root} yet; the first run makes it")
@@ -123,7 +129,7 @@ def of_root(root: Path, fingerprint: str | None = None) -> Iterator[Symptom]:
     what = f"{root}, {free / 1024**3:,.1f} GiB free"
     yield Symptom("Root", Health.LOOK if free < _ROOM else Health.GOOD, what, "df -h" if free < _ROOM else None)
     yield _of_clock(root)
-    yield _of_server(root, fingerprint)
+    yield _of_server(root, fingerprint, words)
 
 
 def _of_clock(root: Path) -> Symptom:
@@ -136,7 +142,7 @@ def _of_clock(root: Path) -> Symptom:
     return Symptom("Clock", Health.GOOD, "the disk and this machine agree")
 
 
-def _of_server(root: Path, fingerprint: str | None) -> Symptom:
+def _of_server(root: Path, fingerprint: str | None, words: Sequence[str]) -> Symptom:
     rendezvous = Rendezvous(root)
     if not rendezvous.scratch.is_dir():
         return Symptom("Spark server", Health.GOOD, "none is running, and the next run starts one")
@@ -150,7 +156,7 @@ def _of_server(root: Path, fingerprint: str | None) -> Symptom:
         return Symptom("Spark server", Health.LOOK, what, f"lakehouse spark stop --now --root {quote(str(root))}")
     if fingerprint is not None and state.fingerprint != fingerprint:
         what = f"process {state.jvm} runs with other settings or versions than the definitions say"
-        return Symptom("Spark server", Health.LOOK, what, "lakehouse spark stop")
+        return Symptom("Spark server", Health.LOOK, what, command("lakehouse spark stop", words))
     return Symptom("Spark server", Health.GOOD, f"process {state.jvm}, port {state.port}")
 
 
@@ -166,26 +172,28 @@ def of_leftovers(directories: Iterable[Path], here: Path) -> Iterator[Symptom]:
             what = (
                 f"{directory} holds files and no log: a first commit did not end, or another program keeps files there"
             )
-            yield Symptom("Leftovers", Health.LOOK, f"{what}. A run makes its table there all the same")
+            next_run = "The next run replaces what a commit left (part-....parquet), and refuses other files"
+            yield Symptom("Leftovers", Health.LOOK, f"{what}. {next_run}")
     homes = sorted(here.glob(".tmp_dagster_home_*"))
     if homes:
         what = f"{len(homes)} times dagster dev was killed here, and left its history"
         yield Symptom("Leftovers", Health.LOOK, what, "rm -r .tmp_dagster_home_*")
 
 
-def of_tables(statuses: Sequence[TableStatus], now: float) -> Iterator[Symptom]:
+def of_tables(statuses: Sequence[TableStatus], now: float, words: Sequence[str] = ()) -> Iterator[Symptom]:
     """Logs that cannot be read, gaps, and commits of the future.
 
     Args:
         statuses: Where the tables stand.
         now: The present, in seconds since the epoch.
+        words: The words of a command line that name the definitions.
     """
     bad = [status for status in statuses if status.state in (TableState.UNREADABLE, TableState.GAP)]
     for status in bad:
         problem = status.problem or next(
             (read.problem or read.gap for read in status.reads if read.problem or read.gap), ""
         )
-        yield Symptom(status.name, Health.WRONG, str(problem), f"lakehouse explain {status.name}")
+        yield Symptom(status.name, Health.WRONG, str(problem), command(f"lakehouse explain {status.name}", words))
     for status in statuses:
         if status.written is not None and status.written / 1000 > now + 60:
             what = f"version {status.version} was committed {status.written / 1000 - now:.0f} s in the future"

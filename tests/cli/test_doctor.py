@@ -94,6 +94,18 @@ def test_a_commit_of_the_future_is_worth_a_look() -> None:
     assert future.health is Health.LOOK and "version 3 was committed" in future.what and sound.health is Health.GOOD
 
 
+def test_a_command_names_the_definitions_as_the_command_line_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = TableStatus("orders", None, None, problem="its log has a hole")
+    (unreadable,) = of_tables([broken], time.time(), ("-m", "shop.definitions"))
+    assert unreadable.command == "lakehouse explain orders -m shop.definitions"
+    file = tmp_path / "our definitions.py"
+    file.write_text("raise KeyError('no such thing')")
+    symptoms = answer(capsys, 1, "-f", str(file))
+    assert symptoms["Definitions"]["command"] == f"dagster definitions validate -f '{file}'"
+
+
 def test_definitions_that_do_not_load_are_one_finding_among_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,6 +116,7 @@ def test_definitions_that_do_not_load_are_one_finding_among_others(
     (tmp_path / "definitions.py").write_text("raise KeyError('no such thing')")
     symptoms = answer(capsys, 1)
     assert symptoms["Definitions"]["what"] == "they do not load: KeyError: 'no such thing'"
+    assert symptoms["Definitions"]["command"] == "dg check defs"
     (tmp_path / "definitions.py").write_text(
         "import dagster as dg\nfrom lakehouse import DeltaIOManager, LocalSpark\n"
         "spark = LocalSpark(root='lake')\n"

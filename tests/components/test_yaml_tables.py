@@ -51,6 +51,13 @@ attributes:
   asset: {key: crm/customers_past}
   table: {key: customer_id}
   extracts: {files: "FOLDER/customers-{version}.csv", columns: "customer_id INT, city STRING"}
+---
+type: dagster_delta_lakehouse.Snapshot
+attributes:
+  asset: {key: crm/customers_of_cities}
+  table: {key: customer_id}
+  extracts: {files: "FOLDER/customers-{version}.csv", columns: "customer_id INT, city STRING"}
+  scope: city
 """
 CITIES = """
 CREATE MATERIALIZED VIEW gold.cities (city STRING, largest INT, PRIMARY KEY (city))
@@ -105,21 +112,22 @@ def test_a_key_is_missing_as_it_is_in_python():
     [
         ("date", ["a-2026-01-09.csv", "a-2026-01-10.csv", "a-notes.csv", "b-2027-01-01.csv"], "2026-01-10"),
         ("int", ["a-9.csv", "a-10.csv", "a-2026-01-10.csv"], "10"),
-        ("datetime", ["a-2026-01-09T10:00.csv", "a-2026-01-09T09:30:00.csv"], "2026-01-09T10:00"),
+        ("datetime", ["a-2026-01-09T10:00.csv", "a-2026-01-09T09:30:00Z.csv"], "2026-01-09T10:00"),
     ],
 )
 def test_the_newest_extract_is_that_of_the_greatest_version(tmp_path: Path, kind: Any, names: list[str], newest: str):
     for name in names:
         (tmp_path / name).touch()
     extracts = Extracts(files="{version}", version=kind, columns="")
-    assert extracts.newest(f"{tmp_path}/a-{{version}}.csv") == newest
+    assert extracts.versions(f"{tmp_path}/a-{{version}}.csv")[-1] == newest
 
 
 def test_the_version_may_be_the_name_of_a_folder(tmp_path: Path):
     for name in ("1", "2"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "rows.csv").touch()
-    assert Extracts(files="{version}", version="int", columns="").newest(f"{tmp_path}/{{version}}/rows.csv") == "2"
+    extracts = Extracts(files="{version}", version="int", columns="")
+    assert extracts.versions(f"{tmp_path}/{{version}}/rows.csv") == ["1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +142,7 @@ def test_an_extract_that_is_not_there_fails_the_run_and_is_not_tried_again(
     address: str, version: str | None, problem: str
 ):
     with pytest.raises(dg.Failure) as caught:
-        Extracts(files="{version}", columns="").taken(Any, address, ExtractConfig(version=version))
+        Extracts(files="{version}", columns="").newest(Any, address, ExtractConfig(version=version))
     assert problem in str(caught.value.description)
     assert caught.value.allow_retries is False
 
@@ -216,6 +224,27 @@ def test_extracts_in_yaml_are_the_newest_file_or_the_one_that_the_config_names(
     assert lake.rows("crm/customers") == [(1, "Jena"), (2, "Ulm")]
     past = lake.frame("crm/customers_past").select("customer_id", "city").collect()
     assert sorted(map(tuple, past)) == [(1, "Bonn"), (1, "Jena"), (2, "Ulm")]
+
+
+@pytest.mark.slow
+def test_a_history_skips_no_extract_and_a_scoped_snapshot_neither(
+    lake: Lake, location: tuple[list[Any], dict[str, Any]], capfd: pytest.CaptureFixture[str]
+):
+    header, keys = "customer_id,city\n", ("crm/customers_past", "crm/customers_of_cities")
+    for day, rows in {9: "1,Bonn\n", 10: "2,Ulm\n3,Ulm\n", 11: "2,Ulm\n"}.items():
+        (lake.root / f"customers-2026-01-{day:02}.csv").write_text(header + rows)
+    past, of_cities = [], []
+    for _ in range(4):
+        run(location, *keys)
+        table = lake.frame("crm/customers_past").select("customer_id", "__END_AT").collect()
+        past.append(sorted((customer, end is None) for customer, end in table))
+        of_cities.append([customer for customer, _ in lake.rows("crm/customers_of_cities")])
+    third = [(1, False), (2, True), (3, False)]
+    assert past == [[(1, True)], [(1, False), (2, True), (3, True)], third, third]
+    assert of_cities == [[1], [1, 2, 3], [1, 2], [1, 2]]
+    said = capfd.readouterr().err
+    assert said.count("This run takes the extract 2026-01-09. Extracts that are left: 2, up to 2026-01-11.") == 2
+    assert "takes the extract 2026-01-11" not in said
 
 
 @pytest.mark.parametrize("files", ["a.csv", "{version}/a-{version}.csv", ""])

@@ -92,6 +92,11 @@ def test_the_answer_is_a_tree_and_the_next_commands_in_eighty_columns(
     assert max(map(len, lines)) <= 80
 
 
+def test_the_command_that_enters_a_folder_works_with_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["new", str(tmp_path / "our new" / "shop")]) == 0
+    assert f"cd '{tmp_path}/our new/shop' && pip install" in capsys.readouterr().out
+
+
 def test_the_current_folder_becomes_a_project_if_it_is_empty(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from lakehouse.server.jars import REPOSITORY
 from tests.entry.test_wheel import SERVED, UV, Shop, installed, programs, run, wheel
@@ -84,8 +85,12 @@ def project(wheel: Path, programs: Path, tmp_path: Path) -> Iterator[Project]:
 
 @pytest.mark.slow
 def test_a_new_project_runs_as_it_was_written(project: Project):
-    for check in ("yaml", "toml", "defs"):
-        project.run("dg", "check", check)
+    workflow = yaml.safe_load((project.directory / ".github/workflows/check.yml").read_text())
+    commands = [step["run"].split() for step in workflow["jobs"]["check"]["steps"] if "run" in step]
+    pip, checks, test = commands[:2], commands[2:-1], commands[-1]
+    assert [command[:2] for command in (*pip, *checks)] == [["pip", "install"]] * 2 + [["dg", "check"]] * 2
+    for command in (*checks, ["dg", "check", "toml"]):
+        project.run(*command)
     assert "dagster_delta_lakehouse.SqlTables" in project.run("dg", "list", "components", "--json")
     project.run("dg", "launch", "--assets", "*")
     assert project.orders() == {"ann": 2, "bob": 1, "cid": 1, "dee": 1, "eve": 1}
@@ -94,7 +99,7 @@ def test_a_new_project_runs_as_it_was_written(project: Project):
     project.run("dg", "launch", "--assets", "*")
     assert project.orders() == {"ann": 3, "cid": 1, "dee": 1, "eve": 1}
     assert (project.directory / ".dagster" / "history").is_dir()
-    assert "2 passed" in project.run("pytest", "-q")
+    assert "2 passed" in project.run(*test)
     with project.opened() as server:
         server.location()
         assert {"/".join(node["assetKey"]["path"]) for node in server.ask(ASSETS)["assetNodes"]} == {

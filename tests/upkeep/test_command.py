@@ -35,7 +35,7 @@ def shop(tmp_path: Path) -> str:
     append(root, "orders", 1)
     for _ in range(20):
         run(root, "copies", "orders")
-    file = tmp_path / "shop.py"
+    file = tmp_path / "shop_of_tests.py"
     file.write_text(SHOP.format(root=str(root)))
     return str(file)
 

@@ -90,7 +90,7 @@ def failure(result: dg.ExecuteInProcessResult) -> str:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """An instance on a disk: Dagster gives no other to a schedule."""
+    """An instance on a disk: Dagster gives no other to a schedule, and two runs at once lock one in memory."""
     (home := tmp_path / "home").mkdir()
     with dg.DagsterInstance.local_temp(str(home)) as made:
         yield made
@@ -140,7 +140,7 @@ def test_a_night_waits_in_no_pool(tmp_path: Path) -> None:
 
 
 def test_a_table_that_a_run_is_writing_waits_for_the_end_of_that_run(
-    tmp_path: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, stored: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without Spark its turn then ends with an error, which only a table has that is being kept."""
     monkeypatch.setattr(keeping, "_LOOK_AGAIN", 0.2)
@@ -150,24 +150,24 @@ def test_a_table_that_a_run_is_writing_waits_for_the_end_of_that_run(
 
         @dg.asset(name="copies")
         def writing() -> None:
-            nights.append(pool.submit(night, tmp_path, instance))
+            nights.append(pool.submit(night, tmp_path, stored))
             until = time.monotonic() + 60
-            while not any("is writing it" in line for line in lines_of_night(instance)):
+            while not any("is writing it" in line for line in lines_of_night(stored)):
                 assert time.monotonic() < until
                 time.sleep(0.05)
             seen.set()
 
-        other = dg.materialize([writing], instance=instance)
+        other = dg.materialize([writing], instance=stored)
         result = nights[0].result(60)
     assert seen.is_set()
-    assert [line for line in log_lines(instance, result) if line.startswith("copies")] == [
+    assert [line for line in log_lines(stored, result) if line.startswith("copies")] == [
         (
             "copies: due: OPTIMIZE: 20 of 20 files are small. Left for the next run: OPTIMIZE (0.0 MB). "
             f"Run {other.run_id[:8]} is writing it."
         )
     ], "said once, however often the night looks"
     assert "copies (" in failure(result), "its turn came"
-    assert instance.get_run_by_id(result.run_id).tags[KEEPING] == "copies"  # pyright: ignore[reportOptionalMemberAccess]
+    assert stored.get_run_by_id(result.run_id).tags[KEEPING] == "copies"  # pyright: ignore[reportOptionalMemberAccess]
 
 
 def lines_of_night(instance: dg.DagsterInstance) -> list[str]:

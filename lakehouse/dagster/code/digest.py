@@ -50,7 +50,7 @@ from lakehouse.dagster.code.syntax import (
 )
 from lakehouse.dagster.code.view_texts import with_bare_texts
 
-FORMAT = 1
+FORMAT = 2
 """The format of digests. Another one makes all marks be believed once."""
 KIND = f"{FORMAT}/{sys.version_info.major}.{sys.version_info.minor}"
 MOST = 2_000
@@ -92,9 +92,11 @@ class _Graph:
 
     @classmethod
     def of(cls, function: Any) -> "_Graph":
-        made_of = [each for each in functions_in(function, lambda _: True) if not is_nobodys(path_of(each))]
+        innermost = innermost_of(function)
+        home = project_around(innermost) if type(innermost) is FunctionType else None  # it may be installed
+        made_of = [each for each in functions_in(function, lambda _: True) if not is_nobodys(path_of(each), home)]
         roots = {project_around(each): None for each in made_of if source_file(path_of(each)) is not None}
-        return cls(function, innermost_of(function), tuple(roots))
+        return cls(function, innermost, tuple(roots))
 
     def code(self) -> Code | None:
         first, texts = self._refer(self.innermost), list[str]()
@@ -123,9 +125,8 @@ class _Graph:
 
     def _is_own(self, path: str) -> bool:
         """Whether a file is the project's and can be read."""
-        if is_nobodys(path) or not any(Path(path).is_relative_to(root) for root in self.roots):
-            return False
-        return source_file(path) is not None
+        roots = (root for root in self.roots if Path(path).is_relative_to(root))
+        return any(not is_nobodys(path, root) for root in roots) and source_file(path) is not None
 
     def _refer(self, value: Any) -> str | None:
         """What stands for a function, a class or a member of an enumeration; None for every other value."""

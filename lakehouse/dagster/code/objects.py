@@ -3,15 +3,19 @@
 import json
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import Field, dataclass, field
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from functools import cache, partial
-from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from pathlib import Path, PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
+from re import Pattern
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, TypeAlias, cast
+from uuid import UUID
 from zoneinfo import ZoneInfo
+
+from lakehouse.dagster.code.resource_fields import is_secret
 
 MOST = 10_000
 """So many items of a value count. A larger value would take longer to print than a small step takes."""
@@ -28,7 +32,10 @@ _PLAIN: dict[type, Callable[[Any], str]] = {
     timedelta: repr,
     bytes: bytes.hex,
     type(...): repr,
+    Pattern: repr,
+    UUID: repr,
 }
+_PATHS = (PosixPath, PurePosixPath, WindowsPath, PureWindowsPath)
 _ZONES = (type(None), timezone, ZoneInfo)
 """Time zones whose `repr` is no code of the user's."""
 
@@ -57,9 +64,24 @@ class Printer:
             return json.dumps(value.replace(self.root, "."))
         if kind in (datetime, time) and type(value.tzinfo) in _ZONES:
             return repr(value)
+        if kind in _PATHS:
+            return f"path {json.dumps(str(value).replace(self.root, '.'))}"
         if kind in (list, tuple, set, frozenset, dict):
             return self._items(kind, value, inside)
-        return self.refer(value) or self._unseen()
+        token = self.refer(value)
+        if token is not None:
+            return token
+        fields = fields_in(value)
+        return self._unseen() if fields is None else self._fields(kind, value, fields, inside)
+
+    def _fields(self, kind: type[Any], value: Any, fields: Mapping[str, Any], inside: tuple[int, ...]) -> str:
+        self.is_complete = False  # the fields may be state, and the class may compute what they do not tell
+        self._budget -= len(fields)
+        if self._budget < 0 or id(value) in inside or len(inside) == DEEPEST:
+            return self._unseen()
+        within = (*inside, id(value))
+        texts = (f"{name}: {self.text(field, within)}" for name, field in sorted(fields.items()))
+        return f"{self.refer(kind) or type.__getattribute__(kind, '__qualname__')}({', '.join(texts)})"
 
     def _items(self, kind: type[Any], value: Any, inside: tuple[int, ...]) -> str:
         self._budget -= len(value)
@@ -92,6 +114,57 @@ def type_of(value: Any) -> type[Any]:
     return cast("type[Any]", type(value))
 
 
+def fields_in(value: Any) -> dict[str, Any] | None:
+    """The fields of a named tuple, a data class, a model of pydantic or attrs, but no secrets; None of other values."""
+    kind = type_of(value)
+    bases = [type.__getattribute__(base, "__dict__") for base in type.__getattribute__(kind, "__mro__")]
+    members: dict[str, Any] = {name: member for base in reversed(bases) for name, member in base.items()}
+    if issubclass(kind, tuple):
+        names = cast("tuple[str, ...]", members.get("_fields", ()))
+        items: Iterator[Any] = cast("Any", tuple.__iter__)(value)
+        return _without_secrets(zip(names, items, strict=False)) if names else None
+    declared = next((members[each] for each in _DECLARED if each in members), None)
+    match declared:
+        case dict():
+            fields = cast("dict[str, Any]", declared)
+            names = [name for name, field in fields.items() if type(field) is not Field or field.compare]
+        case tuple():
+            names = [field.name for field in cast("tuple[Any, ...]", declared)]
+        case _:
+            return None
+    state: Any = state_of(value)
+    return _without_secrets((name, _value_of(value, name, state, members.get(name))) for name in names)
+
+
+_DECLARED = ("__dataclass_fields__", "__pydantic_fields__", "model_fields", "__attrs_attrs__")
+"""Where a class keeps its fields: a data class, a model of pydantic, one of an older pydantic, a class of attrs."""
+
+
+def _value_of(value: Any, name: str, state: Mapping[str, Any], member: Any) -> Any:
+    """The value of a field, without code of the user's; `MISSING` if it is not set, or if code would compute it."""
+    if name in state:
+        return state[name]
+    if type(member) is not MemberDescriptorType:
+        return MISSING
+    try:
+        return member.__get__(value)
+    except AttributeError:  # a slot that is not set
+        return MISSING
+
+
+def _without_secrets(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: field for name, field in fields if field is not MISSING and not is_secret(name)}
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """The attributes that an object has of its own; none if it has slots, or hides them."""
+    try:
+        attributes: Any = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return cast("dict[str, Any]", attributes) if type_of(attributes) is dict else {}
+
+
 def _first(pair: tuple[str, Any]) -> str:
     return pair[0]
 
@@ -100,20 +173,32 @@ Namespace: TypeAlias = Mapping[str, Any]
 """The names of a loaded module."""
 
 _INSTALLED = frozenset(["site-packages", "dist-packages"])
-_NOBODYS = (Path(sysconfig.get_path("stdlib")), Path(__file__).parents[1])
-"""The standard library and this library, which no project owns."""
+_STANDARD = Path(sysconfig.get_path("stdlib"))
+_LIBRARY = (Path(__file__).parents[2], Path(__file__).parents[3] / "dagster_delta_lakehouse")
+"""The packages of this library, which no project owns."""
 
 
 @cache
-def is_nobodys(path: str) -> bool:
-    """Whether a file belongs to an installed package, to Python or to this library."""
+def is_nobodys(path: str, root: Path | None = None) -> bool:
+    """Whether a file belongs to this library, to Python, or to an installed package other than one below a folder.
+
+    Args:
+        path: The file.
+        root: The folder, or the module of a project without a package; None if nothing that is installed counts.
+    """
     file = Path(path)
-    return not _INSTALLED.isdisjoint(file.parts) or any(file.is_relative_to(folder) for folder in _NOBODYS)
+    if any(file.is_relative_to(folder) for folder in _LIBRARY):
+        return True
+    below = root.parts if root is not None and file.is_relative_to(root) else ()
+    is_installed = not _INSTALLED.isdisjoint(file.parts[len(below) :])
+    return is_installed or (file.is_relative_to(_STANDARD) and _INSTALLED.isdisjoint(below))
 
 
 def project_of(path: str, module: str) -> Path:
-    """The folder of a file's top-level package, or the folder of the file if it is in no package."""
+    """The folder of a file's top-level package; of a file in no package its folder, or the file if it is installed."""
     file = Path(path)
+    if file.parent.name in _INSTALLED:
+        return file
     top = folder = file.parent
     while (folder / "__init__.py").exists() and folder != folder.parent:
         top, folder = folder, folder.parent
@@ -233,11 +318,7 @@ def parts_of(value: Any, *, captured: bool = True) -> Iterator[Any]:
 
 def inner_of(value: Any) -> Any:
     """What a wrapper says that it wraps; None if it says nothing."""
-    try:
-        attributes: Any = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return None
-    return cast("dict[str, Any]", attributes).get("__wrapped__") if type_of(attributes) is dict else None
+    return state_of(value).get("__wrapped__")
 
 
 def names_of(code: CodeType) -> set[str]:

@@ -14,6 +14,40 @@ from lakehouse.dagster.code.digest import code_of
 from tests.dagster.code.project import CLASS, HELPER, Project, assert_differs, constant, of
 
 PLAIN = "def orders(rows):\n    return rows.where('v > 1')\n"
+GIVEN = """
+import re
+from collections import namedtuple
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+from pydantic import BaseModel
+import attrs
+
+{kind}
+
+def make(given):
+    def orders(rows):
+        return rows.where(given.least)
+    return orders
+
+orders = make({given})
+"""
+KINDS = {
+    "a data class": "@dataclass\nclass Spec:\n    least: Any",
+    "a frozen data class with slots": "@dataclass(frozen=True, slots=True)\nclass Spec:\n    least: Any",
+    "a data class below another": "@dataclass\nclass Base:\n    least: Any\nclass Spec(Base): ...",
+    "a named tuple": "class Spec(NamedTuple):\n    least: Any",
+    "a named tuple by its function": "Spec = namedtuple('Spec', ['least'])",
+    "a model": "class Spec(BaseModel):\n    least: Any\n    def __init__(self, least): super().__init__(least=least)",
+    "a class of attrs": "@attrs.define\nclass Spec:\n    least: Any",
+}
+
+
+def handed(kind: str, value: str) -> dict[str, str]:
+    return {"orders": GIVEN.format(kind=kind, given=value)}
+
+
 WRAPS = """
 from functools import wraps
 def traced(word):
@@ -175,7 +209,43 @@ OTHER: list[Any] = [
         id="another captured function of a package",
     ),
 ]
+OTHER += [
+    pytest.param(
+        handed(kind, "Spec(1)"), handed(kind, "Spec(2)"), "the code of make.orders changed", id=f"{name} given"
+    )
+    for name, kind in KINDS.items()
+]
+OTHER += [
+    pytest.param(handed("", one), handed("", other), "the code of make.orders changed", id=f"{one} given")
+    for one, other in [
+        ("Path('a')", "Path('b')"),
+        ("re.compile('a')", "re.compile('a', re.IGNORECASE)"),
+        ("UUID(int=1)", "UUID(int=2)"),
+    ]
+]
+OTHER += [
+    pytest.param(
+        handed(KINDS["a data class"], "[{'a': Spec(Spec(1))}]"),
+        handed(KINDS["a data class"], "[{'a': Spec(Spec(2))}]"),
+        "the code of make.orders changed",
+        id="a data class within others",
+    ),
+    pytest.param(
+        handed(KINDS["a data class"] + "\n    def clean(self): return 1", "Spec(1)"),
+        handed(KINDS["a data class"] + "\n    def clean(self): return 2", "Spec(1)"),
+        "Spec",
+        id="a method of a data class that is given",
+    ),
+]
 UNSEEN: list[Any] = [
+    *(
+        pytest.param(handed(kind, "Spec(1)"), handed(kind, "Spec(2)"), id=name)
+        for name, kind in {
+            "a secret that is given": "class Spec(BaseModel):\n    api_key: Any\n    def __init__(self, key): super().__init__(api_key=key)",
+            "a field that no comparison counts": "@dataclass\nclass Spec:\n    least: Any = field(compare=False)",
+            "an object that is given": "class Spec:\n    def __init__(self, least): self.least = least",
+        }.items()
+    ),
     pytest.param(
         constant("class C:\n    def m(self): return 1\nRULES = [C() for _ in 'ab']\ndef get(): return 1", "get"),
         constant("class C:\n    def m(self): return 2\nRULES = [C() for _ in 'ab']\ndef get(): return 1", "get"),

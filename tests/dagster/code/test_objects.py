@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lakehouse.dagster.code.digest import KIND, code_of
-from tests.dagster.code.project import Project, projects
+from tests.dagster.code.project import HELPER, Project, projects
 
 PLAIN = "def orders(rows):\n    return rows.where('v > 1')\n"
 CACHE = "CACHE = {}\n\ndef orders(rows):\n    CACHE[rows] = CACHE.get(rows, 0) + 1\n    return CACHE[rows]\n"
@@ -152,6 +152,53 @@ def test_the_digest_is_the_same_in_each_process_and_in_each_checkout(tmp_path: P
     )
     answers.add(answer(tmp_path / "a", "3", by_file))
     assert len(answers) == 1 and KIND in answers.pop()
+
+
+STATE = (
+    "from dataclasses import dataclass\n@dataclass\nclass Stats:\n    rows: int = 0\nSTATS = Stats()\n"
+    "def orders(rows):\n    STATS.rows += 1\n    return rows\n"
+)
+
+
+def test_an_object_of_a_module_that_functions_change_is_no_code(shop: Project) -> None:
+    shop.write(orders=STATE)
+    function = shop.load()
+    code = code_of(function)
+    function("a")
+    assert code is not None and code_of(function) == code
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "lib/python3.12/dist-packages"])
+def test_the_package_of_the_function_counts_where_it_is_installed_and_others_there_do_not(
+    tmp_path: Path, folder: str
+) -> None:
+    installed = tmp_path / folder
+    helper = "import foreign\n" + HELPER.replace("clean(rows)", "foreign.tidy(clean(rows))")
+    for shop in projects(installed):
+        installed.mkdir(parents=True)
+        (installed / "foreign.py").write_text("def tidy(rows): return 1\n")
+        code = shop.code(orders=helper, rules="def clean(rows): return 1\n")
+        sys.modules.pop("foreign")
+        (installed / "foreign.py").write_text("def tidy(rows): return 2\n")
+        assert code is not None and shop.code() == code
+        sys.modules.pop("foreign")
+        other = shop.code(orders=helper, rules="def clean(rows): return 2\n")
+        assert other is not None and "names changed: clean" in str(other.why_other(code))
+        sys.modules.pop("foreign")
+
+
+def test_a_module_that_is_installed_without_a_package_is_a_project_of_its_own(tmp_path: Path) -> None:
+    installed = tmp_path / "site-packages"
+    for shop in projects(installed):
+        installed.mkdir()
+        (installed / "foreign.py").write_text("LEAST = 1\n")
+        codes = list[Any]()
+        for least, foreign in ((1, 1), (1, 2), (2, 2)):
+            (installed / "foreign.py").write_text(f"LEAST = {foreign}\n")
+            (installed / "shop.py").write_text(f"import foreign\ndef orders(rows): return {least}, foreign.LEAST\n")
+            codes.append(code_of(shop.load("shop:orders")))
+            sys.modules.pop("foreign")
+        assert codes[0] is not None and codes[0] == codes[1] != codes[2]
 
 
 def test_other_packages_do_not_count(tmp_path: Path) -> None:

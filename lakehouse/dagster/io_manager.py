@@ -248,6 +248,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         table = Table.from_metadata(spec.metadata)
         kind = write_kind(name, result_annotation(definition))
         sources = {name: source.to_user_string() for name, source in definition.keys_by_input_name.items()}
+        nothings = {input_.name for input_ in definition.op.input_defs if input_.dagster_type.is_nothing}
         return Asset(
             name=name,
             table=table,
@@ -255,6 +256,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             past=kind.past,
             read_options={sources[name]: read for name, read in changes_of(definition).items()},
             inputs=sources,
+            values=frozenset(source for name, source in sources.items() if name not in nothings),
             code_version=spec.code_version,
             code=None if spec.code_version is not None else code_of(function_of(definition)),
             policy=table.policy.within(self.policy),

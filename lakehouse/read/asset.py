@@ -55,6 +55,7 @@ class Asset:
         past: What its write does with the rows of earlier runs.
         read_options: The options of each source that it reads as changes, by the name of the source.
         inputs: The name of the source behind each input, by the name of the input.
+        values: The sources that its function takes as values; its other inputs hand over nothing.
         code_version: Its code version.
         code: The code of its function; None if its code version stands for it, or if it cannot be read.
         policy: What a run may do: the table's policy, then the manager's.
@@ -70,6 +71,7 @@ class Asset:
     past: PastRows
     read_options: Mapping[str, Read] = field(default_factory=dict[str, Read])
     inputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    values: frozenset[str] = frozenset()
     code_version: str | None = None
     code: Code | None = None
     policy: Policy = Policy()

@@ -296,9 +296,19 @@ class Run:
 
     def has_nothing_to_do(self) -> bool:
         """Whether the table already holds the result: no source has changes, and no commit is due."""
-        if computes_everything(self.asset):
+        if computes_everything(self.asset) or self.unversioned_inputs:
             return False
         return bool(self.changes) and self.commit_reason() is None
+
+    @property
+    def unversioned_inputs(self) -> frozenset[str]:
+        """The inputs that other IO managers read, if the result is computed again where a snapshot input moved.
+
+        No version tells whether such an input is another than before.
+        """
+        if not self.asset.follows_snapshot_inputs:
+            return frozenset()
+        return self.asset.values - {changes.name for changes in self.changes} - self.snapshots.keys()
 
     @property
     def is_redefined(self) -> bool:

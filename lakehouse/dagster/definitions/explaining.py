@@ -131,6 +131,10 @@ def _verdict(run: Run, inputs: Sequence[InputForecast]) -> tuple[RunEffect, str]
             return RunEffect.RECORDS, reason.value
         case None:
             pass
+    if run.unversioned_inputs:
+        names = " and ".join(sorted(run.unversioned_inputs))
+        why = f"Another IO manager reads {names}, and no version tells whether it changed, so the result is computed."
+        return RunEffect.WRITES, f"{why} {_NO_DIFFERENCE}"
     if moved:
         return (
             RunEffect.NOTHING,

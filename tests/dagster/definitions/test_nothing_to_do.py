@@ -190,6 +190,40 @@ def test_a_snapshot_input_that_moved_is_something_to_do_for_a_whole_table_only(h
     assert (3, DAY_2, 30, "c") in house.lake.rows("whole")
 
 
+@dg.asset(ins={"rate": dg.AssetIn(key="rates")}, metadata=Table(key="id"))
+def converted(orders: Changes, rate: DataFrame) -> Overwrite:
+    CALLS.append("converted")
+    return Overwrite(orders.source.crossJoin(rate).selectExpr("id", "v * rate AS v"))
+
+
+@dataclass
+class Rates(dg.IOManager):
+    """Hands out what no version tells of."""
+
+    spark: SparkSession
+    rate: int = 2
+
+    def load_input(self, context: dg.InputContext) -> DataFrame:
+        return self.spark.sql(f"SELECT {self.rate} AS rate")
+
+    def handle_output(self, context: dg.OutputContext, obj: object) -> None:
+        raise AssertionError
+
+
+def test_an_input_of_another_manager_may_be_another_in_each_run(house: Resting, instance: dg.DagsterInstance) -> None:
+    source = dg.AssetSpec("rates").with_io_manager_key("other")
+    rates = Rates(house.lake.spark)
+    resources: dict[str, Any] = {"io_manager": house.io_manager, "other": rates}
+    assets = list(incremental(dg.Definitions(assets=[orders, source, converted], resources=resources)).assets or [])
+    written = list[Any]()
+    for rate in (2, 2, 3):
+        rates.rate = rate
+        result = dg.materialize(assets, selection=[dg.AssetKey("converted")], resources=resources, instance=instance)
+        written.append((house.lake.version("converted"), [v for _, v in house.lake.rows("converted")]))
+        assert result.success
+    assert written == [(0, [20, 40, 60]), (0, [20, 40, 60]), (1, [30, 60, 90])]
+
+
 @pytest.mark.slow
 def test_an_append_adds_nothing_and_then_what_came(house: Resting) -> None:
     house.run("log")

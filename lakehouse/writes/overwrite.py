@@ -70,7 +70,7 @@ class Overwrite(Stated):
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
         for changes in run.changes:
-            if changes.gave_a_part and run.name not in run.snapshots:
+            if changes.gave_a_part:
                 raise WriteError(
                     f"'{run.name}' overwrites its table and takes rows of the changes of '{changes.name}' "
                     f"{changes.range}. Built of them, the table would lose the rows of all earlier changes.",

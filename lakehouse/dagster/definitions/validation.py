@@ -95,6 +95,7 @@ def validate_location(definitions: dg.Definitions, code_location: CodeLocation) 
             _refuse_changes(table, table.asset)
         else:
             _check(table, table.asset)
+            _refuse_other_places(table, table.asset, code_location)
             if table.declared.readers:
                 raise DefinitionError(
                     f"Asset '{table.name}' declares readers, which only the spec of a table that another program "
@@ -240,6 +241,22 @@ def _check(table: AssetTable, asset: dg.AssetsDefinition) -> None:
                 f"Input '{input_.name}' of asset '{name}' has Read(...) options but is not annotated with Changes, so "
                 f"nothing would follow them. Annotate it with Changes, or remove them."
             )
+
+
+def _refuse_other_places(table: AssetTable, asset: dg.AssetsDefinition, code_location: CodeLocation) -> None:
+    """Refuses an input that is read at another place than its table has: a sensor would look at the table alone."""
+    for input_ in asset.op.input_defs:
+        key, manager = table.inputs.get(input_.name), input_.input_manager_key
+        root = None if manager is None else code_location.root_of(manager)
+        if key is None or root is None or root == code_location[key].root:
+            continue
+        source = key.to_user_string()
+        raise DefinitionError(
+            f"Input '{input_.name}' of asset '{table.name}' has input_manager_key='{manager}', under whose root "
+            f"{root.address} the table '{source}' is another than the one that the sensor, the checks and the commands "
+            f"know. Name the manager where the table is defined: "
+            f"dg.AssetSpec('{source}').with_io_manager_key('{manager}')."
+        )
 
 
 def _refuse_view(table: AssetTable, asset: dg.AssetsDefinition, code_location: CodeLocation) -> None:

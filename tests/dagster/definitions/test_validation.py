@@ -294,6 +294,20 @@ def test_a_manager_takes_environment_variables_where_dagster_does(
         validate(dg.Definitions(resources={"io_manager": manager}))
 
 
+def test_an_input_that_is_read_at_another_place_than_its_table_has_is_refused(tmp_path: Path) -> None:
+    @dg.asset(ins={"src": dg.AssetIn("orders", input_manager_key="prod")}, metadata=Table(key="id"))
+    def here(src: Changes) -> Merge: ...
+
+    spec = dg.AssetSpec("orders")
+    prod, same = (DeltaIOManager(spark=object(), root=str(tmp_path / name)) for name in ("prod", "dev"))
+    resources = {"io_manager": DeltaIOManager(spark=object(), root=str(tmp_path / "dev")), "prod": prod}
+    for assets in ([spec, here], [here]):
+        with pytest.raises(DefinitionError, match=r"AssetSpec\('orders'\)\.with_io_manager_key\('prod'\)"):
+            incremental(dg.Definitions(assets=assets, resources=resources))
+    incremental(dg.Definitions(assets=[spec.with_io_manager_key("prod"), here], resources=resources))
+    incremental(dg.Definitions(assets=[spec, here], resources=resources | {"prod": same}))
+
+
 def test_two_inputs_of_one_upstream_are_refused_by_name_because_dagster_resolves_only_one() -> None:
     @dg.asset(metadata=Table(key="id"), ins={"same": dg.AssetIn(key="orders")})
     def doubled(orders: Changes, same: DataFrame) -> Merge: ...

@@ -15,7 +15,7 @@ from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.beside import why_quarantine_differs
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
-from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.find import find_cursor, has_foreign_delete
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.expect import SUFFIX, Evaluation
 from lakehouse.delta.log import Head, Log
@@ -120,7 +120,10 @@ def _cursor(
     slice_: Slice | None,
     request: UserRequest,
 ) -> Cursor:
-    """How far the run's part of the table has read. A lost position of a part that holds no row is none."""
+    """How far the run's part of the table has read.
+
+    A lost position of a part that holds no row is none; so is the position of a partition that somebody has emptied.
+    """
     partitions = () if slice_ is None else slice_.keys
     cursor = find_cursor(
         log, head, asset.name, partitions, positions=asset.incremental, overrides_mark=request.overrides_mark
@@ -131,6 +134,9 @@ def _cursor(
         and _holds_nothing(spark, asset, head, slice_)
     ):
         return Fresh(cursor.generation, cursor.epoch)
+    if isinstance(cursor, Known) and slice_ is not None and head is not None:
+        if has_foreign_delete(log, head, cursor.version) and _holds_nothing(spark, asset, head, slice_):
+            return Fresh(cursor.generation, cursor.epoch)
     return cursor
 
 

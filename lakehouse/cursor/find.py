@@ -86,6 +86,11 @@ def newest_own(log: Log, head: Head, asset: str) -> Known | None:
     return None
 
 
+def has_foreign_delete(log: Log, head: Head, after: int) -> bool:
+    """Whether somebody else has deleted rows since a version, so that a partition may be empty which had been written."""
+    return any(commit.operation == "DELETE" and mark_in(commit) is None for commit in Past.of(log, head).back(None, after))
+
+
 def newest_mark(log: Log, head: Head, asset: str) -> Mark | None:
     """The newest mark of an asset: what was read last, even if a RESTORE took it back; None if no commit has one."""
     commits = log.commits(head.version)

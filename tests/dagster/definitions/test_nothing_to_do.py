@@ -261,6 +261,18 @@ def test_each_partition_has_nothing_to_do_by_itself(house: Resting) -> None:
     assert house.lake.rows("daily") == house.lake.rows("by_day")
 
 
+def test_a_partition_that_somebody_has_emptied_is_computed_again_and_no_other(house: Resting) -> None:
+    first, second = "2013-01-01", "2013-01-02"
+    for day in (first, second):
+        house.run("by_day", partition_key=day)
+        house.run("daily", partition_key=day)
+    house.lake.sql("DELETE FROM {daily} WHERE day = DATE'2013-01-01'")
+    assert house.step("daily", partition_key=second)[::2] == ([], QUIET)
+    assert house.step("daily", partition_key=first)[0] == ["daily"]
+    assert house.lake.rows("daily") == house.lake.rows("by_day")
+    assert house.step("daily", partition_key=first) == ([], False, QUIET)
+
+
 def test_an_asset_is_still_a_function_that_a_test_may_call(house: Resting) -> None:
     asset = next(asset for asset in house.assets if asset.key == log.key)
     write = asset(house.lake.read(house.lake.begin(logged), logged)["orders"])

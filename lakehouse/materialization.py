@@ -134,9 +134,14 @@ def _cursor(
         and _holds_nothing(spark, asset, head, slice_)
     ):
         return Fresh(cursor.generation, cursor.epoch)
-    if isinstance(cursor, Known) and slice_ is not None and head is not None:
-        if has_foreign_delete(log, head, cursor.version) and _holds_nothing(spark, asset, head, slice_):
-            return Fresh(cursor.generation, cursor.epoch)
+    if (
+        isinstance(cursor, Known)
+        and slice_ is not None
+        and head is not None
+        and has_foreign_delete(log, head, cursor.version)
+        and _holds_nothing(spark, asset, head, slice_)
+    ):
+        return Fresh(cursor.generation, cursor.epoch)
     return cursor
 
 

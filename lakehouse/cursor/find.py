@@ -87,8 +87,9 @@ def newest_own(log: Log, head: Head, asset: str) -> Known | None:
 
 
 def has_foreign_delete(log: Log, head: Head, after: int) -> bool:
-    """Whether somebody else has deleted rows since a version, so that a partition may be empty which had been written."""
-    return any(commit.operation == "DELETE" and mark_in(commit) is None for commit in Past.of(log, head).back(None, after))
+    """Whether somebody else has deleted rows since a version, so that a partition which was written may be empty."""
+    commits = Past.of(log, head).back(after=after)
+    return any(commit.operation == "DELETE" and mark_in(commit) is None for commit in commits)
 
 
 def newest_mark(log: Log, head: Head, asset: str) -> Mark | None:

@@ -187,7 +187,7 @@ def _is_no_key(value: Literal) -> bool:
     """Whether a literal may not find all rows with the key: NaN, a zero, and a text of which bytes were replaced."""
     if isinstance(value, float):
         # Spark groups and joins by 0.0 and -0.0 as one value. Parquet's reader leaves out a file with the other zero.
-        return isnan(value) or value == 0
+        return isnan(value) or not value
     return isinstance(value, str) and REPLACED in value
 
 

@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -157,7 +158,7 @@ def test_a_name_in_a_schema_that_is_not_there_is_refused(lake: Named) -> None:
 def test_a_directory_left_by_a_writer_that_died_does_not_keep_a_named_table_from_being_created(lake: Named) -> None:
     debris = lake.directory("kept")
     debris.mkdir()
-    (debris / "part-00000.snappy.parquet").write_bytes(b"half a fi")
+    (debris / f"part-00000-{uuid4()}-c000.snappy.parquet").write_bytes(b"half a fi")
     assert isinstance(lake.materialize(kept, KEYED), Committed)
     assert lake.rows("kept") == [(1, "a", 1), (2, "b", 2)]
 

@@ -69,27 +69,27 @@ class Extracts(dg.Resolvable, dg.Model):
         """
         return self._read(spark, address, config.version or self.versions(address)[-1])
 
-    def following(
-        self, spark: "SparkSession", address: str, config: ExtractConfig, context: dg.AssetExecutionContext
-    ) -> tuple["DataFrame", Version]:
-        """The rows of the oldest extract that the table of a run does not hold yet, and its version.
+    def following(self, spark: "SparkSession", address: str, config: ExtractConfig) -> tuple["DataFrame", Version]:
+        """The rows of the oldest extract that the table of the running step does not hold yet, and its version.
 
-        If there is none, the newest extract. If the config names an extract, this one. Says how many are left for
-        other runs.
+        If there is none, or no step is running, the newest extract. If the config names an extract, this one. Says how
+        many are left for other runs.
 
         Args:
             spark: The session.
             address: Where the files are, with {version} in it.
             config: The config of the run.
-            context: The run.
 
         Raises:
             Failure: As of `newest`.
         """
-        if config.version is not None:
-            return self._read(spark, address, config.version)
+        from lakehouse.dagster.contexts import asset_context
+
+        context = asset_context()
+        if config.version is not None or context is None:
+            return self.newest(spark, address, config)
         versions = self.versions(address)
-        match _held(context):
+        match _newest_extract_of(context):
             case version if version is not None and version.kind == self.version:
                 new = [text for text in versions if version.is_before(self._order_of(text))]
             case _:
@@ -164,7 +164,7 @@ def _glob(path: str) -> Iterator[Path]:
     return anchor.glob(rest.replace(_VERSION, "*"))
 
 
-def _held(context: dg.AssetExecutionContext) -> "ExtractVersion | None":
+def _newest_extract_of(context: dg.AssetExecutionContext) -> "ExtractVersion | None":
     """The version of the newest extract that the table of a run holds; None if it holds none."""
     from lakehouse.cursor.cursor import Known
     from lakehouse.dagster.io_manager import writer_of

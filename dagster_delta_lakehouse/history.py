@@ -54,10 +54,8 @@ class History(YamlTable):
     def _of_extracts(self, extracts: Extracts, address: str) -> Callable[..., Any]:
         import lakehouse
 
-        def keep(
-            context: dg.AssetExecutionContext, config: ExtractConfig, spark: dg.ResourceParam[Any]
-        ) -> lakehouse.History:
-            rows, version = extracts.following(spark.spark_session, address, config, context)
+        def keep(config: ExtractConfig, spark: dg.ResourceParam[Any]) -> lakehouse.History:
+            rows, version = extracts.following(spark.spark_session, address, config)
             return lakehouse.History(lakehouse.Snapshot(rows, version), self.track, self.start_at, self.end_at)
 
         return keep

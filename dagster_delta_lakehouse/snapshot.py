@@ -34,14 +34,10 @@ class Snapshot(YamlTable):
 
         address = address_of(self.extracts.files, context.project_root)
 
-        def take(
-            context: dg.AssetExecutionContext, config: ExtractConfig, spark: dg.ResourceParam[Any]
-        ) -> lakehouse.Snapshot:
+        def take(config: ExtractConfig, spark: dg.ResourceParam[Any]) -> lakehouse.Snapshot:
             scope, most, older = self.scope or (), self.max_deleted, self.on_older
-            if scope:
-                rows, version = self.extracts.following(spark.spark_session, address, config, context)
-            else:
-                rows, version = self.extracts.newest(spark.spark_session, address, config)
+            take_one = self.extracts.following if scope else self.extracts.newest
+            rows, version = take_one(spark.spark_session, address, config)
             return lakehouse.Snapshot(rows, version, scope, max_deleted=most, on_older=older)
 
         return self.definitions(take, self.table)

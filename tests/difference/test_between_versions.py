@@ -9,6 +9,7 @@ from lakehouse.difference.between_versions import RowDiff, diff_versions
 from lakehouse.spark.table_version import TableVersion
 from tests.support.lake import Lake
 from tests.support.raises import raises_code
+from tests.support.slow import slow
 
 SCHEMA = "id int, g string, v int"
 
@@ -33,7 +34,7 @@ def changed(lake: Lake) -> Lake:
     return lake
 
 
-@pytest.mark.parametrize("by_feed", [True, False], ids=["keys of the feed", "all rows"])
+@pytest.mark.parametrize("by_feed", [pytest.param(True, id="keys of the feed"), slow(False, id="all rows")])
 def test_each_key_says_what_became_of_its_row(changed: Lake, *, by_feed: bool) -> None:
     before, after = at(changed, 0), at(changed, 3)
     touched = after.feed(1, 3) if by_feed else None

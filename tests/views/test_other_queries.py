@@ -111,6 +111,7 @@ def test_a_code_version_stands_for_the_text(kept: Kept) -> None:
     assert "touched keys" in kept.computed
 
 
+@pytest.mark.slow
 def test_rows_of_a_snapshot_input_are_no_reason_to_compute_and_its_columns_are(lake: Lake) -> None:
     def named(src: Changes, dim: DataFrame) -> View:
         return View("SELECT id, name FROM src NATURAL JOIN dim")

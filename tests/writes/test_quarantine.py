@@ -108,6 +108,7 @@ def test_keys_touched_by_other_columns_cannot_be_asked_whether_they_are_unique(s
     source.materialize(by_group, TABLE)
 
 
+@pytest.mark.slow
 @WAYS
 def test_a_key_touched_by_other_columns_has_one_row_in_the_quarantine(source: Lake, limits: Limits) -> None:
     """A run would see only some of the rejected rows of a key, and number them otherwise."""
@@ -123,6 +124,7 @@ def test_a_key_touched_by_other_columns_has_one_row_in_the_quarantine(source: La
     assert [row[0] for row in quarantined(source, "by_group")] == [2, 3, 5]
 
 
+@pytest.mark.slow
 def test_the_order_in_which_conditions_are_written_changes_no_row(source: Lake) -> None:
     first, second = Expect("v > 0", "quarantine"), Expect("v > -9", "quarantine")
     source.insert("src", [(5, "a", -9)])
@@ -135,6 +137,7 @@ def test_the_order_in_which_conditions_are_written_changes_no_row(source: Lake) 
     ]
 
 
+@pytest.mark.slow
 def test_a_view_whose_key_is_computed_sees_all_rows_of_a_key(source: Lake) -> None:
     table = Table(key="place", expect=Expect.unique_key())
     source.insert("src", [(5, "c", 1), (6, "d", 2)])
@@ -270,6 +273,7 @@ def test_two_runs_of_the_same_changes_reject_the_same_rows_once(source: Lake) ->
     assert [row[0] for row in quarantined(source)] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_behind_the_commit_of_its_quarantine_says_so(source: Lake) -> None:
     source.materialize(copies, TABLE)
     source.sql("ALTER TABLE {copies} ADD CONSTRAINT small CHECK (v < 100)")

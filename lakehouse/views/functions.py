@@ -59,23 +59,43 @@ ROW_FUNCTIONS = frozenset(
 FORMS = frozenset({"array", "cast", "exists", "if", "interval", "map", "struct", "try_cast"})
 """Functions that Spark's parser reads in ways of their own."""
 
-SUMMING = frozenset({"avg", "mean", "product", "sum", "try_avg", "try_sum"})
+# Of these lists, some have names that sqlglot alone gives, because its tree does not keep those of the text:
+# approx_quantile, group_concat, quantile.
+SUMMING = frozenset({"sum", "try_sum"})
 """Aggregates whose last digits depend on the order of the rows if a value is a DOUBLE or a FLOAT."""
+AVERAGES = frozenset({"avg", "mean", "try_avg"})
+"""Aggregates for which Spark adds doubles, if the values are no decimals."""
 STATISTICS = frozenset(
     {
-        *("corr", "covar_pop", "covar_samp", "kurtosis", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx"),
-        *("regr_sxy", "regr_syy", "skewness", "std", "stddev", "stddev_pop", "stddev_samp", "var_pop", "var_samp"),
-        *("variance",),
+        *(
+            "approx_percentile",
+            "approx_quantile",
+            "corr",
+            "covar_pop",
+            "covar_samp",
+            "histogram_numeric",
+            "hll_sketch_agg",
+        ),
+        *("hll_union_agg", "kurtosis", "percentile_approx", "product", "regr_avgx", "regr_avgy", "regr_intercept"),
+        *("regr_r2", "regr_slope", "regr_sxx", "regr_sxy", "regr_syy", "skewness", "std", "stddev", "stddev_pop"),
+        *("stddev_samp", "var_pop", "var_samp", "variance"),
     }
 )
-"""Aggregates whose last digits depend on the order of the rows, whatever their values are."""
+"""Aggregates whose last digits depend on the order of the rows, whatever they are called with."""
+LONG = frozenset(
+    {
+        *("crc32", "factorial", "sum", "timestampdiff", "to_unix_timestamp", "try_sum", "unix_micros", "unix_millis"),
+        *("unix_seconds", "unix_timestamp", "xxhash64"),
+    }
+)
+"""Functions that give a large BIGINT of other values; what counts rows or letters is small."""
 FLOATING = STATISTICS | frozenset(
     {
         *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "avg", "cbrt", "cos", "cosh", "cot", "csc"),
         *("cume_dist", "degrees", "double", "e", "exp", "expm1", "float", "from_json", "hypot", "ln", "log", "log10"),
         *("log1p", "log2", "mean", "median", "months_between", "percent_rank", "percentile", "percentile_cont"),
-        *("percentile_disc", "pi", "pow", "power", "radians", "regr_avgx", "regr_avgy", "rint", "sec", "sin", "sinh"),
-        *("sqrt", "tan", "tanh", "try_avg", "try_divide"),
+        *("percentile_disc", "pi", "pow", "power", "quantile", "radians", "rint", "sec", "sin", "sinh", "sqrt", "tan"),
+        *("tanh", "try_avg", "try_divide"),
     }
 )
 """Functions that give floating-point numbers, or may give some, whatever they are called with."""
@@ -83,19 +103,27 @@ CHOOSING = frozenset(
     {
         *(
             "any_value",
-            "approx_percentile",
             "array_agg",
             "collect_list",
             "collect_set",
             "first",
             "first_value",
+            "group_concat",
             "lag",
             "last",
+        ),
+        *(
             "last_value",
             "lead",
+            "listagg",
+            "max_by",
+            "min_by",
+            "mode",
+            "nth_value",
+            "ntile",
+            "row_number",
+            "string_agg",
         ),
-        *("listagg", "max_by", "min_by", "mode", "nth_value", "ntile", "percentile_approx", "row_number"),
-        "string_agg",
     }
 )
 """Functions that take any order, or any one, of rows that are equal in their order."""

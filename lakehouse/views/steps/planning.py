@@ -29,7 +29,7 @@ from lakehouse.views.plan import Found, Image, SourceRows, Sql, Step
 from lakehouse.views.printing import is_printable
 from lakehouse.views.steps.key_limits import KeyLimit, rows_of
 from lakehouse.views.steps.relations import NOTHING, Relation, select, text, unite
-from lakehouse.views.steps.row_order import chooses, depends_on_order, floating_columns
+from lakehouse.views.steps.row_order import Rounding, chooses, depends_on_order
 from lakehouse.views.steps.wording import Wording
 
 
@@ -57,7 +57,7 @@ class QueryFacts:
         of_many: The columns that are computed from several rows, by group or partition: an old value needs old rows.
         unprintable: The columns that no step can compute: an expression stands behind them that is not written again,
             or EXISTS or IN.
-        floating: The columns that may hold floating-point numbers.
+        may_round: For a sum and an average, the columns that may hold numbers which it rounds.
         wording: What people call the columns.
     """
 
@@ -67,7 +67,7 @@ class QueryFacts:
     used: frozenset[str]
     of_many: frozenset[str]
     unprintable: frozenset[str]
-    floating: frozenset[str]
+    may_round: Mapping[Rounding, frozenset[str]]
     wording: Wording
 
     @classmethod
@@ -82,7 +82,7 @@ class QueryFacts:
             used.union(output.column for output in query.outputs),
             _of_many(query.root),
             _unprintable(query.root),
-            floating_columns(query.root, query.types),
+            {kind: kind.columns(query.root, query.types) for kind in Rounding},
             Wording.of(query),
         )
 
@@ -194,12 +194,14 @@ class Planning(ABC):
         values = node.aggregates if isinstance(node, Aggregation) else node.windows
         computed = [values[name] for name in want if name in values]
         names = self.facts.wording.of_columns(want)
-        if any(depends_on_order(value, self.facts.floating) for value in computed):
+        if any(depends_on_order(value, self.facts.may_round, self.facts.query.types) for value in computed):
             raise ViewError(
                 "VIEW_KEY_EXPRESSION",
-                f"{names} decides which keys change, and its last digits depend on the order in which Spark adds",
+                f"{names} decides which keys change, and its last digits depend on the order in which Spark takes the "
+                "rows",
                 None,
-                "Make the values DECIMAL before they are added: sum(CAST(x AS DECIMAL(18, 2))).",
+                "Make the values DECIMAL before they are added, sum(CAST(x AS DECIMAL(18, 2))); or compute that column "
+                "in an asset of its own.",
             )
         sentence = f"{names} of {label(node)} is computed from many rows, and decides which keys change"
         if any(map(chooses, computed)):

@@ -319,6 +319,54 @@ def test_a_sum_of_doubles_decides_no_key_through_subqueries_and_branches(below: 
         touched_plan(read(text, schemas), ("total",), ["ev"])
 
 
+SUMS = "SELECT cust, at, sum(x) AS s, sum(i) AS i, count(*) AS n FROM ev GROUP BY cust, at"
+
+
+@pytest.mark.parametrize(
+    ("value", "rows"),
+    [
+        ("max(s)", f"SELECT cust, max(s) AS v FROM ({SUMS}) GROUP BY cust"),
+        ("max(s)", f"SELECT cust, max(CASE WHEN s > 1 THEN i END) AS v FROM ({SUMS}) GROUP BY cust"),
+        ("count(*)", f"SELECT cust, count(*) AS v FROM ({SUMS} HAVING sum(x) > 1) GROUP BY cust"),
+        ("count(*)", f"SELECT cust, count(*) FILTER (WHERE s > 1) AS v FROM ({SUMS}) GROUP BY cust"),
+        ("rank", f"SELECT at, rank() OVER (PARTITION BY cust ORDER BY s) AS v FROM ({SUMS})"),
+        ("first", f"SELECT first_value(s) OVER (PARTITION BY cust ORDER BY at) AS v FROM ({SUMS})"),
+        (
+            "min",
+            f"SELECT min(s) AS v FROM (SELECT cust, s FROM ({SUMS}) UNION ALL SELECT cust, avg(x) FROM ev GROUP BY 1)",
+        ),
+        ("explode", f"SELECT cust, max(e) AS v FROM ({SUMS}) LATERAL VIEW explode(array(s)) AS e GROUP BY cust"),
+    ],
+)
+def test_what_follows_from_a_sum_of_doubles_decides_no_key_either(value: str, rows: str) -> None:
+    """The value is a maximum, a place or a number, and the sum below decides it."""
+    text = f"SELECT v, count(*) AS k FROM ({rows}{' GROUP BY cust' if value == 'min' else ''}) GROUP BY v"
+    with pytest.raises(ViewError, match=r"v decides which keys change, and follows from .*, whose last digits depend"):
+        touched_plan(read(text, {"ev": {"cust": "int", "at": "int", "x": "double", "i": "int"}}), ("v",), ["ev"])
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("cust", f"SELECT cust, max(s) AS v FROM ({SUMS}) GROUP BY cust"),
+        (
+            "v",
+            f"SELECT v, max(s) AS s FROM (SELECT cust, max(i) AS v, max(s) AS s FROM ({SUMS}) GROUP BY cust) GROUP BY v",
+        ),
+        (
+            "cust",
+            f"SELECT cust, at FROM ({SUMS}) QUALIFY row_number() OVER (PARTITION BY cust ORDER BY s DESC, at) = 1",
+        ),
+        ("at", f"SELECT cust, at, rank() OVER (PARTITION BY cust ORDER BY s) AS v FROM ({SUMS})"),
+        ("cust", f"SELECT cust, count(*) AS n FROM ({SUMS} HAVING sum(x) > 1) GROUP BY cust"),
+        ("n", f"SELECT n, sum(s) AS s FROM ({SUMS}) GROUP BY n"),
+    ],
+)
+def test_a_sum_of_doubles_that_is_only_a_value_is_followed(key: str, text: str) -> None:
+    schemas = {"ev": {"cust": "int", "at": "int", "x": "double", "i": "int"}}
+    assert touched_plan(read(text, schemas), (key,), ["ev"]).touched
+
+
 @pytest.mark.parametrize("below", ["sum(i)", "max(l)", "sum(x)"])
 def test_an_average_of_long_numbers_decides_no_key_through_subqueries(below: str) -> None:
     """Spark adds doubles for an average, and 2^53 + 1 is none. The number of rows stays far below that."""

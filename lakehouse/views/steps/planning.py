@@ -29,7 +29,7 @@ from lakehouse.views.plan import Found, Image, SourceRows, Sql, Step
 from lakehouse.views.printing import is_printable
 from lakehouse.views.steps.key_limits import KeyLimit, rows_of
 from lakehouse.views.steps.relations import NOTHING, Relation, select, text, unite
-from lakehouse.views.steps.row_order import Rounding, chooses, depends_on_order
+from lakehouse.views.steps.row_order import Rounding, chooses, depends_on_order, order_dependent
 from lakehouse.views.steps.wording import Wording
 
 
@@ -57,7 +57,7 @@ class QueryFacts:
         of_many: The columns that are computed from several rows, by group or partition: an old value needs old rows.
         unprintable: The columns that no step can compute: an expression stands behind them that is not written again,
             or EXISTS or IN.
-        may_round: For a sum and an average, the columns that may hold numbers which it rounds.
+        of_order: The columns whose last digits depend on the order of rows, each with the one that does by itself.
         wording: What people call the columns.
     """
 
@@ -67,7 +67,7 @@ class QueryFacts:
     used: frozenset[str]
     of_many: frozenset[str]
     unprintable: frozenset[str]
-    may_round: Mapping[Rounding, frozenset[str]]
+    of_order: Mapping[str, str]
     wording: Wording
 
     @classmethod
@@ -75,6 +75,7 @@ class QueryFacts:
         """The facts of a query, of which some tables changed."""
         below = tuple(nodes_of(query.root))
         used = columns_in(*(e for node in below for e in expressions(node)))
+        may_round = {each: each.columns(query.root, query.types) for each in Rounding}
         return cls(
             query,
             frozenset(changed),
@@ -82,7 +83,7 @@ class QueryFacts:
             used.union(output.column for output in query.outputs),
             _of_many(query.root),
             _unprintable(query.root),
-            {kind: kind.columns(query.root, query.types) for kind in Rounding},
+            order_dependent(query.root, lambda value: depends_on_order(value, may_round, query.types)),
             Wording.of(query),
         )
 
@@ -192,19 +193,21 @@ class Planning(ABC):
             ViewError: Another computation of the values may give others.
         """
         values = node.aggregates if isinstance(node, Aggregation) else node.windows
-        computed = [values[name] for name in want if name in values]
-        names = self.facts.wording.of_columns(want)
-        if any(depends_on_order(value, self.facts.may_round, self.facts.query.types) for value in computed):
+        words = self.facts.wording
+        names = words.of_columns(want)
+        for name in sorted(self.facts.of_order.keys() & set(want)):
+            source = self.facts.of_order[name]
+            follows = "its" if source == name else f"follows from {words.of_column(source)}, whose"
             raise ViewError(
                 "VIEW_KEY_EXPRESSION",
-                f"{names} decides which keys change, and its last digits depend on the order in which Spark takes the "
-                "rows",
+                f"{words.of_column(name)} decides which keys change, and {follows} last digits depend on the order in "
+                "which Spark takes the rows",
                 None,
                 "Make the values DECIMAL before they are added, sum(CAST(x AS DECIMAL(18, 2))); or compute that column "
                 "in an asset of its own.",
             )
         sentence = f"{names} of {label(node)} is computed from many rows, and decides which keys change"
-        if any(map(chooses, computed)):
+        if any(chooses(values[name]) for name in want if name in values):
             sentence += ", so its order has to tell these rows apart: name enough columns in it"
         self.values_before[sentence] = None
 

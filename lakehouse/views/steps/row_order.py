@@ -4,7 +4,7 @@ The last digits of a sum of floating-point numbers do, and so does what is taken
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 from sqlglot import exp
@@ -14,13 +14,19 @@ from lakehouse.delta.text import fold
 from lakehouse.views.algebra import (
     Aggregation,
     Extend,
+    Filter,
+    FullJoin,
     Generate,
+    Join,
+    MarkJoin,
     Node,
     Scan,
+    SetKind,
     SetOperation,
     Windows,
     children,
     columns_in,
+    expressions,
 )
 from lakehouse.views.functions import AVERAGES, CHOOSING, FLOATING, LONG, STATISTICS, SUMMING
 from lakehouse.views.sql.parsing import CALLED
@@ -121,6 +127,47 @@ def _adds_inexactly(call: exp.Func, may_round: Mapping[Rounding, frozenset[str]]
         return True
     adds = Rounding.SUM if names & SUMMING else Rounding.AVERAGE if names & AVERAGES else None
     return adds is not None and any(adds.may_round(one, may_round[adds], types) for one in call.iter_expressions())
+
+
+ROWS = ""
+"""No column has this name: under it stands what decides which rows a node has."""
+
+
+def order_dependent(node: Node, depends: Callable[[Expression], bool]) -> dict[str, str]:
+    """The columns of a node and below that depend on the order of rows, each with the one below that does by itself.
+
+    Args:
+        node: The node.
+        depends: Whether a value that is computed from many rows depends on their order by itself.
+    """
+    below = dict[str, str]()
+    for child in children(node):
+        below |= order_dependent(child, depends)
+
+    def source(*of: str) -> str | None:
+        return next((below[name] for name in of if name in below), None)
+
+    sources = dict[str, str | None]()
+    match node:
+        case Scan():
+            pass
+        case Extend(new=new):
+            sources = {name: source(*sorted(columns_in(e))) for name, e in new.items()}
+        case Generate(generator=generator, new=new):
+            sources = dict.fromkeys(new, source(*sorted(columns_in(generator))))
+        case Aggregation(groups=by, aggregates=new) | Windows(partition=by, windows=new):
+            sources = {
+                name: name if depends(e) else source(ROWS, *by, *sorted(columns_in(e))) for name, e in new.items()
+            }
+            sources[ROWS] = source(ROWS, *by)
+        case SetOperation(names=names):
+            sources = {name: source(*(of_branch[name] for of_branch in names)) for name in names[0]}
+            sources[ROWS] = source(ROWS, *below) if node.kind is not SetKind.UNION_ALL else source(ROWS)
+        case MarkJoin(value=value):
+            sources[value] = source(ROWS, *sorted(columns_in(*expressions(node))))
+        case Filter() | Join() | FullJoin():
+            sources[ROWS] = source(ROWS, *sorted(columns_in(*expressions(node))))
+    return below | {name: one for name, one in sources.items() if one is not None}
 
 
 def chooses(value: Expression) -> bool:

@@ -1,6 +1,7 @@
 """A text over tables of known columns: its key, the columns by which its changes are followed, and how."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
@@ -50,12 +51,14 @@ class Analysis:
         query: What it says, under the names that its head declares for the columns of the result.
         facts: What is known of its tables.
         given: The columns of the result, in order, under the names that the query itself gives.
+        asset: The asset, for messages.
     """
 
     text: ViewText
     query: Query
     facts: TableFacts
     given: tuple[str, ...]
+    asset: str | None = None
     _touches: dict[tuple[str, ...], Touch] = field(default_factory=dict[tuple[str, ...], Touch], init=False)
 
     @property
@@ -84,7 +87,7 @@ class Analysis:
             query = _with_declared_names(text, read_text)
         except ViewError as error:
             raise with_place(error, text.origin, asset) from error.__cause__
-        return cls(text, query, facts, tuple(output.name for output in read_text.outputs))
+        return cls(text, query, facts, tuple(output.name for output in read_text.outputs), asset)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,8 +111,9 @@ class Analysis:
         if self.text.touch:
             return Touch(self.text.touch, 0)
         if key not in self._touches:
-            whole = self.facts.needs_whole_keys
-            self._touches[key] = choose_touch(self.query, key, self.facts.small, self.facts.keys, within_key=whole)
+            whole, facts = self.facts.needs_whole_keys, self.facts
+            with self._places():
+                self._touches[key] = choose_touch(self.query, key, facts.small, facts.keys, within_key=whole)
         return self._touches[key]
 
     def plan(self, touch: tuple[str, ...], changed: Collection[str]) -> TouchedPlan:
@@ -118,7 +122,16 @@ class Analysis:
         Raises:
             ViewError: The result has no such column, or no step can compute it.
         """
-        return touched_plan(self.query, touch, changed, self.facts.small)
+        with self._places():
+            return touched_plan(self.query, touch, changed, self.facts.small)
+
+    @contextmanager
+    def _places(self) -> Generator[None]:
+        """Refusals from here on say where the text stands."""
+        try:
+            yield
+        except ViewError as error:
+            raise with_place(error, self.text.origin, self.asset) from error.__cause__
 
     def why_never_by_keys(self, key: tuple[str, ...], *, has_key: bool) -> str | None:
         """Why keys alone are not enough if each followed table changes, as a clause; None if they are.
@@ -171,12 +184,9 @@ def check_text(
     """
     analysis = Analysis.of(text, schemas, TableFacts(tuple(schemas), keys=keys))
     key = analysis.key
-    try:
-        touch = analysis.touch(key or ())
-        plan = analysis.plan(touch.columns, schemas)
-        why = analysis.why_never_by_keys(key or (), has_key=True)
-    except ViewError as error:
-        raise with_place(error, text.origin) from error.__cause__
+    touch = analysis.touch(key or ())
+    plan = analysis.plan(touch.columns, schemas)
+    why = analysis.why_never_by_keys(key or (), has_key=True)
     return CheckedView(analysis.names, key, touch, plan, analysis.query.notes, why)
 
 

@@ -54,7 +54,12 @@ _PLAIN_TEXT = re.compile(r"[^\\'\x00-\x1f]*")
 
 def is_printable(expression: Expr) -> bool:
     """Whether SQL that sqlglot writes of an expression means what the text does."""
-    return all(map(_is_printable, expression.walk()))
+    return unprintable_part(expression) is None
+
+
+def unprintable_part(expression: Expr) -> Expr | None:
+    """The first part of an expression that sqlglot would write otherwise; None if it writes all as the text does."""
+    return next((node for node in expression.walk() if not _is_printable(node)), None)
 
 
 def _is_printable(node: Expr) -> bool:

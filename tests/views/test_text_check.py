@@ -58,6 +58,46 @@ def test_a_refusal_has_the_place_in_the_file():
         View(text).check(TABLES)
 
 
+WITH_TYPES = {
+    "o": {"id": "int", "k": "int", "d": "double", "s": "string", "st": "struct<b:binary>"},
+    "c": {"id": "int"},
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "what", "words"),
+    [
+        ("SELECT date_sub(date(s), 1) AS c, count(*) AS n FROM o GROUP BY 1", "date_sub()", "date_sub"),
+        (
+            "SELECT x, count(*) AS n FROM (SELECT k, max(char_length(s)) AS x FROM o GROUP BY k) GROUP BY x",
+            "char_length()",
+            "char_length",
+        ),
+        ("SELECT x FROM (SELECT o.id IN (SELECT id FROM c) AS x FROM o)", "EXISTS or IN", None),
+        (
+            "SELECT x FROM (SELECT o.id IN (SELECT id FROM c) AS y FROM o) LATERAL VIEW explode(array(y)) AS x",
+            "EXISTS or IN",
+            None,
+        ),
+        (r"SELECT concat(s, 'it\'s') AS x FROM o GROUP BY 1", "an expression", r"'it\'s'"),
+    ],
+)
+def test_a_key_that_no_step_computes_is_refused_with_its_part_and_place(query: str, what: str, words: str | None):
+    text = ViewText(query, origin=Origin("sql/a.sql", 7, 4))
+    with pytest.raises(ViewError) as refused:
+        View(text).check(WITH_TYPES)
+    assert f"decides which keys change, and is computed by {what}, which no step writes again" in refused.value.what
+    assert refused.value.what.startswith("sql/a.sql: ")
+    place = refused.value.place
+    assert (place and place.words, place and place.line) == (words, words and 7)
+
+
+def test_a_sum_of_doubles_is_refused_with_its_place():
+    query = "SELECT x, count(*) AS n FROM (SELECT k, sum(d) AS x FROM o GROUP BY k) GROUP BY x"
+    with pytest.raises(ViewError, match=r"^x decides .*\(line 1, column 41: sum\)"):
+        View(query).check(WITH_TYPES)
+
+
 @pytest.mark.parametrize(
     ("query", "why"),
     [

@@ -87,7 +87,7 @@ def _came_or_went(planning: Planning, node: Node, want: frozenset[str]) -> Relat
     A change of another column is none here: so a row that is there before and after does not count as missing. Columns
     that no step can compute are left out, but what they are computed from counts.
     """
-    sayable = want - planning.facts.unprintable
+    sayable = want - planning.facts.unprintable.keys()
     if not planning.facts.changes(node):
         return None
     match node:

@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from sqlglot.expressions.core import Expression
+from sqlglot.expressions.core import Expr, Expression
 
 from lakehouse.delta.text import quote
-from lakehouse.errors.views import ViewError
+from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.algebra import (
     Aggregation,
     Extend,
@@ -26,7 +26,8 @@ from lakehouse.views.algebra import (
     nodes_of,
 )
 from lakehouse.views.plan import Found, Image, SourceRows, Sql, Step
-from lakehouse.views.printing import is_printable
+from lakehouse.views.printing import is_printable, unprintable_part
+from lakehouse.views.sql.parsing import CALLED, span_of
 from lakehouse.views.steps.key_limits import KeyLimit, rows_of
 from lakehouse.views.steps.relations import NOTHING, Relation, select, text, unite
 from lakehouse.views.steps.row_order import Rounding, chooses, depends_on_order, order_dependent
@@ -41,6 +42,8 @@ class State(Enum):
     NONE = "none"
 
 
+_OR_ALL_ROWS = ", or let each run compute all rows: refresh='full'."
+"""The way on that every query has."""
 EVER = (Image.NOW, Image.GONE)
 """The images that hold every row that a source has or had."""
 
@@ -55,8 +58,8 @@ class QueryFacts:
         small: The tables that are read whole instead of by keys.
         used: The columns that the query uses.
         of_many: The columns that are computed from several rows, by group or partition: an old value needs old rows.
-        unprintable: The columns that no step can compute: an expression stands behind them that is not written again,
-            or EXISTS or IN.
+        unprintable: The columns that no step can compute, each with the part of an expression behind it that is not
+            written again; None for EXISTS and IN.
         of_order: The columns whose last digits depend on the order of rows, each with the one that does by itself.
         wording: What people call the columns.
     """
@@ -66,7 +69,7 @@ class QueryFacts:
     small: frozenset[str]
     used: frozenset[str]
     of_many: frozenset[str]
-    unprintable: frozenset[str]
+    unprintable: Mapping[str, Expr | None]
     of_order: Mapping[str, str]
     wording: Wording
 
@@ -97,7 +100,7 @@ class QueryFacts:
 
     def can_say(self, expression: Expression) -> bool:
         """Whether a step may compute an expression."""
-        return is_printable(expression) and not columns_in(expression) & self.unprintable
+        return is_printable(expression) and not columns_in(expression) & self.unprintable.keys()
 
     def sayable(self, limits: tuple[KeyLimit, ...]) -> tuple[KeyLimit, ...]:
         """The pairs of limits that a step may compute."""
@@ -202,9 +205,9 @@ class Planning(ABC):
                 "VIEW_KEY_EXPRESSION",
                 f"{words.of_column(name)} decides which keys change, and {follows} last digits depend on the order in "
                 "which Spark takes the rows",
-                None,
-                "Make the values DECIMAL before they are added, sum(CAST(x AS DECIMAL(18, 2))); or compute that column "
-                "in an asset of its own.",
+                self._place(values.get(source)),
+                "Make the values DECIMAL before they are added, sum(CAST(x AS DECIMAL(18, 2))), or compute that column "
+                f"in an asset of its own{_OR_ALL_ROWS}",
             )
         sentence = f"{names} of {label(node)} is computed from many rows, and decides which keys change"
         if any(chooses(values[name]) for name in want if name in values):
@@ -235,19 +238,30 @@ class Planning(ABC):
             f"{self.facts.wording.of_columns(columns)} decides which keys change, and may be of another type in each "
             "branch of a set operation",
             None,
-            "Cast the column to one type in each branch.",
+            f"Cast the column to one type in each branch{_OR_ALL_ROWS}",
         )
 
     def refuse_values(self, columns: Iterable[str]) -> None:
         """Refuses keys that no step can compute."""
-        if names := sorted(self.facts.unprintable & set(columns)):
+        if names := sorted(self.facts.unprintable.keys() & set(columns)):
+            part = self.facts.unprintable[names[0]]
+            by = (
+                "EXISTS or IN" if part is None else f"{part.meta[CALLED]}()" if CALLED in part.meta else "an expression"
+            )
             raise ViewError(
                 "VIEW_KEY_EXPRESSION",
-                f"{self.facts.wording.of_columns(names)} decides which keys change, and is computed by EXISTS, IN or an"
-                " expression that is not written again",
-                None,
-                "Compute that column in an asset of its own.",
+                f"{self.facts.wording.of_columns(names[:1])} decides which keys change, and is computed by {by}, which "
+                "no step writes again",
+                self._place(part),
+                f"Compute that column in an asset of its own{_OR_ALL_ROWS}",
             )
+
+    def _place(self, part: Expr | None) -> TextPlace | None:
+        """Where the text says a part: its function alone, because what that is called with may be elsewhere."""
+        if part is None:
+            return None
+        span = (part.meta["start"], part.meta["end"] + 1) if "start" in part.meta else span_of(part)
+        return None if span is None else TextPlace.of(self.facts.query.text, *span)
 
 
 def scans_of(node: Node) -> tuple[Scan, ...]:
@@ -288,19 +302,29 @@ def _of_many(node: Node) -> frozenset[str]:
             return below
 
 
-def _unprintable(node: Node) -> frozenset[str]:
-    """The columns of a node and below that no step can compute."""
-    below = frozenset[str]().union(*map(_unprintable, children(node)))
+def _unprintable(node: Node) -> dict[str, Expr | None]:
+    """The columns of a node and below that no step can compute, each with what is not written again; None for marks."""
+    below = dict[str, Expr | None]()
+    for child in children(node):
+        below |= _unprintable(child)
+
+    def parts(expression: Expression) -> list[Expr | None]:
+        own = unprintable_part(expression)
+        return [below[name] for name in sorted(columns_in(expression) & below.keys())] if own is None else [own]
+
     match node:
         case Extend(new=new):
-            return below | {name for name, e in new.items() if not is_printable(e) or columns_in(e) & below}
+            return below | {name: found[0] for name, e in new.items() if (found := parts(e))}
         case Generate(generator=generator, new=new):
-            return below if is_printable(generator) and not columns_in(generator) & below else below | set(new)
+            return below | {name: found[0] for name in new if (found := parts(generator))}
         case MarkJoin(value=value):
-            return below | {value}
+            return {**below, value: None}
         case Aggregation(aggregates=computed) | Windows(windows=computed):
-            return below if can_be_written(node) else below | computed.keys()
+            every = (unprintable_part(e) for each in nodes_of(node) for e in expressions(each))
+            part = next((each for each in every if each is not None), None)
+            return below if part is None else below | dict.fromkeys(computed, part)
         case SetOperation(names=names):
-            return below | {name for of_branch in names for name, one in of_branch.items() if one in below}
+            found = {name: below[one] for branch in names for name, one in branch.items() if one in below}
+            return below | found
         case _:
             return below

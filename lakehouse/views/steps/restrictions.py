@@ -115,7 +115,12 @@ class Restrictions:
         """All rows of the partitions that have a row within the limits."""
         direct = limits_over(limits, node.partition)
         of_rows = limits_over(limits, columns(node.node))
-        if not direct and node.partition and of_rows and not self.planning.facts.unprintable & set(node.partition):
+        if (
+            not direct
+            and node.partition
+            and of_rows
+            and not self.planning.facts.unprintable.keys() & set(node.partition)
+        ):
             rows = self.planning.superset(node.node, frozenset(node.partition), of_rows, self.images)
             _, step = self.planning.step(rows, f"partitions of {label(node)} that have a touched row")
             direct = (KeyLimit(step, tuple((column(name), name) for name in node.partition)),)

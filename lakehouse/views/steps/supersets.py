@@ -86,7 +86,7 @@ def _of_scan(
 
 def _has_values(facts: QueryFacts, node: Aggregation | Windows) -> bool:
     values = node.aggregates if isinstance(node, Aggregation) else node.windows
-    return not facts.unprintable & values.keys()
+    return not facts.unprintable.keys() & values.keys()
 
 
 def _values(

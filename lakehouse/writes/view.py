@@ -237,7 +237,7 @@ class View(Write):
         """What the table is to hold; the sums if what changes bring and take away is to be added to them.
 
         Raises:
-            ViewError (VIEW_NOT_INCREMENTAL): All rows would be computed, and the policy forbids that.
+            ViewError: All rows would be computed, and the policy forbids that; or changes can be followed by no column.
         """
         from lakehouse.views.on_spark.bound_text import Whole
         from lakehouse.views.on_spark.computing import compute
@@ -258,9 +258,9 @@ class View(Write):
                 return Whole(NeedOfAllRows.BEGINNING, "its table is empty")
             case Whole(need=need, why=why) if answer_by_policy(need, refresh) is PolicyAnswer.REFUSED:
                 raise refusal(self.text, f"Keys alone are not enough, because {why}", run.name)
-            case Whole(need=NeedOfAllRows.BEGINNING) if refresh == "strict":
+            case Whole(need=need) if _begins(run, need, other) and isinstance(sums_of_view(run, bound), str):
                 later = bound.analysis.why_never_by_keys(key, has_key=bool(key))
-                if later is not None and isinstance(sums_of_view(run, bound), str):
+                if refresh == "strict" and need is NeedOfAllRows.BEGINNING and later is not None:
                     tell(Message(f"{run.name} is refused as soon as changes reach it: {later}. {STRICT_REMEDY}"))
             case _:
                 pass
@@ -383,6 +383,13 @@ def _why_whole(run: Run) -> "Whole | None":
     if run.head is None:
         return Whole(NeedOfAllRows.BEGINNING, "there is no table yet")
     return None if isinstance(run.cursor, Known) else Whole(NeedOfAllRows.BEGINNING, "the table has no position")
+
+
+def _begins(run: Run, need: NeedOfAllRows, other: str | None) -> bool:
+    """Whether later runs will follow changes for which this one, which computes all rows, has no plan yet."""
+    if need is NeedOfAllRows.NO_SOURCE or run.asset.policy.chosen_refresh == "full":
+        return False
+    return need is NeedOfAllRows.BEGINNING or run.head is None or other is not None
 
 
 def _rows_of_table(spark: Callable[[], SparkSession], run: Run) -> int | None:

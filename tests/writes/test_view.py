@@ -26,6 +26,10 @@ BY_K, BY_ID = Table(key="k"), Table(key="id")
 TOTALS = "SELECT k, count(*) AS n, sum(v) AS v FROM src GROUP BY k"
 
 
+SHIFTED = "SELECT date_sub(DATE'2020-01-01', v) AS id, count(*) AS n FROM src GROUP BY 1"
+"""No step writes date_sub() again."""
+
+
 def totals(src: Changes) -> View:
     return View(TOTALS)
 
@@ -309,6 +313,7 @@ def test_only_snapshots_are_computed_whole_in_each_run(lake: Lake) -> None:
         ("SELECT id, rand() AS r FROM src", "VIEW_NOT_DETERMINISTIC", "rand"),
         ("SELECT nothing AS id FROM src", "VIEW_UNKNOWN_COLUMN", "nothing"),
         ("SELECT id FROM src WHERE", "VIEW_SYNTAX", "WHERE"),
+        (SHIFTED, "VIEW_KEY_EXPRESSION", r"^View 'kept': id decides .* by date_sub\(\), .*line 1, column 8: date_sub"),
     ],
 )
 def test_a_text_that_cannot_be_kept_is_refused_before_anything_is_written(
@@ -319,6 +324,22 @@ def test_a_text_that_cannot_be_kept_is_refused_before_anything_is_written(
         lake.materialize(asset_of("kept", sql, ["src"]), Table(key="id"))
     assert raised.value.code == code
     assert not lake.exists("kept")
+
+
+@pytest.mark.slow
+def test_what_no_run_could_follow_is_refused_unless_each_run_computes_all_rows(lake: Lake) -> None:
+    fill(lake)
+    full = Table(key="id", policy=Policy(refresh="full"))
+    kept = asset_of("kept", SHIFTED, ["src"])
+    for v in (100, 101):
+        lake.materialize(kept, full)
+        lake.insert("src", [(v, "x", v)])
+    assert len(lake.rows("kept")) == 25
+    with pytest.raises(ViewError, match="or let each run compute all rows: refresh='full'"):
+        lake.materialize(kept, Table(key="id"))
+    lake.materialize(kept, full)
+    with pytest.raises(ViewError, match="decides which keys change"):
+        lake.materialize(asset_of("kept", f"{SHIFTED} HAVING count(*) > 0", ["src"]), Table(key="id"))
 
 
 @pytest.mark.slow

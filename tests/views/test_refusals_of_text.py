@@ -109,6 +109,8 @@ BY_THE_COLUMNS = [
     ("SELECT id, sum(cust) AS s FROM o", "VIEW_NOT_GROUPED", "id"),
     ("SELECT st FROM o GROUP BY st HAVING id > 1", "VIEW_NOT_GROUPED", "id"),
     ("SELECT count(o.*) AS n FROM o", "VIEW_STAR", "o.*"),
+    ("SELECT id, info.* FROM o", "VIEW_STAR", "info.*"),
+    ("SELECT o.info.* FROM o", "VIEW_STAR", "o.info.*"),
     ("SELECT a.id FROM o AS a(id, b, c, d, e, f)", "VIEW_COLUMN_ALIASES", "o AS a(id, b, c, d, e, f)"),
     ("SELECT id FROM (SELECT id, st FROM o) AS t(id)", "VIEW_COLUMN_ALIASES", "t(id)"),
     ("SELECT 1 AS one", "VIEW_VALUES", "SELECT 1 AS one"),

@@ -127,6 +127,10 @@ def _of_star(block: Block, item: Expression, star: exp.Star) -> list[Projection]
     if isinstance(item, exp.Column):
         relations = [each for each in block.scope.relations if each.alias == item.table.lower()]
         if len(relations) != 1 or item.args.get("db"):
+            named = [part.name for part in item.parts[:-1]]
+            if not relations and block.scope.find(tuple(name.lower() for name in named))[0]:
+                what, remedy = f"{'.'.join(named)}.* is the star of a struct, which is not followed", "List its fields."
+                raise block.reading.refuse("VIEW_STAR", what, item, remedy)
             what = f"{item.table}.* is no table of this FROM, or several"
             raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, item, "Correct the name before the star.")
         outputs = block.scope.star_of(relations[0])

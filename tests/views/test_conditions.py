@@ -30,7 +30,7 @@ REFUSED = {
     "rand() > 0.5": "gives another value in each run",
     "current_date > day": "gives another value in each run",
     "day < now()": "gives another value in each run",
-    "day = 'today'": "Spark may take the text 'today' for the time of the run",
+    "day = 'today'": "Spark may take the text 'today' for a time on the day of the run",
     "uuid() = a": "gives another value in each run",
     "my_function(a)": "my_function() is in none of the lists",
     "a > 0 AS positive": "several expressions or a query",

@@ -53,9 +53,9 @@ def test_a_value_that_is_no_literal_is_refused():
         with_values(":x", {"x": [1]})
 
 
-@pytest.mark.parametrize("value", ["today", " Now", "yesterday UTC"])
+@pytest.mark.parametrize("value", ["today", " Now", "yesterday UTC", "12:00", " T7:05:00.25Z"])
 def test_a_value_that_is_the_day_of_the_run_is_refused(value: str):
-    with pytest.raises(ViewError, match=r"for the time of the run, which no row holds: the parameter :d"):
+    with pytest.raises(ViewError, match=r"for a time on the day of the run, which no row holds: the parameter :d"):
         View("SELECT id FROM o WHERE day = :d", {"d": value}).check({"o": {"id": "int", "day": "date"}})
 
 

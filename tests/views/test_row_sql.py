@@ -51,6 +51,8 @@ OF_MORE = (
     "`abs`(v)",
     "shuffle(items)",
     "CAST(day < DATE'today' AS INT)",
+    "CAST(day < TIMESTAMP '12:00' AS INT)",
+    "CAST(day < ' 7:05:00 UTC' AS INT)",
     "CAST(day < ' Yesterday ' AS INT)",
     'CAST(day < DATE"today" AS INT)',
     "v * ${my.rate}",

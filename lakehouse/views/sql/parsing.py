@@ -16,6 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.algebra import Place
 from lakehouse.views.functions import CALLABLE, OF_THE_RUN
+from lakehouse.views.sql.row_sql import TIME
 
 CALLED = "called"
 """The key in a node's `meta` under which the function's name stands as the text has it, in lower case."""
@@ -211,23 +212,29 @@ def _parse_all(text: str) -> list[Expr]:
         raise ViewError("VIEW_SYNTAX", what, place, "Correct the text: it is a query of Spark SQL.") from error
 
 
-_RUN_TEXT = re.compile(r"\s*(?:now|today|tomorrow|yesterday)(?:\s+\S+)?\s*", re.IGNORECASE)
-"""Texts that Spark takes for the day of the run where it wants a date."""
-RUN_TEXT_REMEDY = "If the text itself is meant, write it in two parts, concat('to', 'day'), or compare with a column."
+_RUN_TEXT = re.compile(rf"\s*(?:(?:now|today|tomorrow|yesterday)(?:\s+\S+)?|{TIME})\s*", re.IGNORECASE)
+"""Texts that Spark takes for the day of the run, or for a time on that day, where it wants a date or a time."""
+_OF_NO_DAY = frozenset({"INTERVAL", "TIME"})
+"""Words behind which a time is of no day."""
+RUN_TEXT_REMEDY = (
+    "Write the date as well. If the text itself is meant, write it in two parts, concat('to', 'day') or concat('12', "
+    "':00'), or compare with a column."
+)
 
 
 def why_of_the_run(text: str) -> str | None:
     """Why a text is no constant, as a sentence; None if it is."""
     if _RUN_TEXT.fullmatch(text) is None:
         return None
-    return f"Spark may take the text '{text}' for the time of the run, which no row holds"
+    return f"Spark may take the text '{text}' for a time on the day of the run, which no row holds"
 
 
 def _refuse_words(text: Text) -> None:
     """Raise if a word is none that a view can have, wherever it stands."""
     before: Token | None = None
     for token in text.tokens:
-        of_run = why_of_the_run(token.text) if token.token_type is TokenType.STRING else None
+        is_of_no_day = before is not None and before.text.upper() in _OF_NO_DAY
+        of_run = why_of_the_run(token.text) if token.token_type is TokenType.STRING and not is_of_no_day else None
         if of_run is not None:
             raise ViewError("VIEW_NOT_DETERMINISTIC", of_run, text.of_token(token), RUN_TEXT_REMEDY)
         if token.token_type is TokenType.PIPE_GT:

@@ -10,7 +10,9 @@ _TOKEN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Quoted names, what may be one, texts, and comments, as Spark's parser tells them apart."""
-_OF_THE_RUN = re.compile(r"['\"]\s*(?:now|today|tomorrow|yesterday)\b|\$\{", re.IGNORECASE)
+TIME = r"T?\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?(?:\s*[a-z+-][\w:/+-]*)?"
+"""A time without a date, perhaps with a zone, which Spark takes for that time on the day of the run."""
+_OF_THE_RUN = re.compile(rf"['\"]\s*(?:(?:now|today|tomorrow|yesterday)\b|{TIME}\s*['\"])|\$\{{", re.IGNORECASE)
 """Texts that Spark takes for the day of the run, and those that it takes from the session."""
 _NOT_OF_THE_ROW = re.compile(
     r"(?:^|[(,])\s*\*|(?:[a-z_]\w*|`)\s*\.\s*\*|\bselect\b|\(\s*(?:table|from|values)\b|"

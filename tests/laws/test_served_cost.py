@@ -29,5 +29,5 @@ def test_a_step_asks_a_server_for_few_schemas(
     ours.step(pair)
     assert isinstance(ours.outcome, Committed)
     assert data.same(spark, pair.source, pair.target)
-    # The feed's, the source's, the result's and the table's.
-    assert len(asked) == 4
+    # The feed's, the source's and the table's.
+    assert len(asked) == 3

@@ -19,6 +19,7 @@ WAYS = {
 }
 
 
+@pytest.mark.timeout(1200)  # each step refreshes up to ten views, and Spark computes each view once more
 @pytest.mark.parametrize("way", ["by keys", slow("small tables whole"), slow("by ranges"), slow("by joins")])
 @pytest.mark.parametrize(
     "views", [VIEWS[1:6:2], slow(VIEWS[:5:2]), slow(VIEWS[6:])], ids=["three", "other three", "the others"]

@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test slow wheel spark40 spark41 races crash crash-jvm s3 cluster catalogs streams browser warm site check lock clean \
+.PHONY: help install demo dev shell stop test slow slow-server wheel spark40 spark41 races crash crash-jvm s3 cluster catalogs streams browser warm site check lock clean \
         release-check bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
@@ -46,10 +46,12 @@ test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a ser
 	@$(PYTEST) -m "not slow and $(REST)"
 	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "not slow and served"
 
-slow: $(STAMP)  ## Each way to lose a past, inputs in corners, random edits, more cases on both kinds of Spark
+slow: $(STAMP)  ## Each way to lose a past, inputs in corners, random edits, more cases (two hours on two cores)
 	@$(PYTEST) -m "slow and $(REST)"
 	@$(PYTEST) -m served
 	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) --timeout 0 tests/laws/test_law.py tests/difference/test_driver_difference.py
+
+slow-server: $(STAMP)  ## Those of all tests that run on a server as well, on a server (an hour and a half)
 	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "served or anywhere"
 
 wheel: $(STAMP)  ## Install the wheel in an empty environment and materialize there; both ends of Dagster's and Spark's range

@@ -15,7 +15,7 @@ from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.beside import why_quarantine_differs
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
-from lakehouse.cursor.find import find_cursor, has_foreign_delete
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.expect import SUFFIX, Evaluation
 from lakehouse.delta.log import Head, Log
@@ -134,13 +134,7 @@ def _cursor(
         and _holds_nothing(spark, asset, head, slice_)
     ):
         return Fresh(cursor.generation, cursor.epoch)
-    if (
-        isinstance(cursor, Known)
-        and slice_ is not None
-        and head is not None
-        and has_foreign_delete(log, head, cursor.version)
-        and _holds_nothing(spark, asset, head, slice_)
-    ):
+    if isinstance(cursor, Known) and cursor.may_be_empty and _holds_nothing(spark, asset, head, slice_):
         return Fresh(cursor.generation, cursor.epoch)
     return cursor
 

@@ -21,6 +21,7 @@ class Known:
         reads: The position of every source from which the next run continues.
         stale_base: Whether a rival changed rows between the comparison of that commit and the commit itself, so that
             the next run reads once more what that run has read.
+        may_be_empty: Whether somebody else has deleted rows since, of a cursor of a partition.
     """
 
     mark: Mark
@@ -29,6 +30,7 @@ class Known:
     epoch: int
     reads: Mapping[str, Position]
     stale_base: bool = False
+    may_be_empty: bool = False
 
     @classmethod
     def of(cls, mark: Mark, version: int) -> "Known":

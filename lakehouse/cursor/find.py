@@ -86,12 +86,6 @@ def newest_own(log: Log, head: Head, asset: str) -> Known | None:
     return None
 
 
-def has_foreign_delete(log: Log, head: Head, after: int) -> bool:
-    """Whether somebody else has deleted rows since a version, so that a partition which was written may be empty."""
-    commits = Past.of(log, head).back(after=after)
-    return any(commit.operation == "DELETE" and mark_in(commit) is None for commit in commits)
-
-
 def newest_mark(log: Log, head: Head, asset: str) -> Mark | None:
     """The newest mark of an asset: what was read last, even if a RESTORE took it back; None if no commit has one."""
     commits = log.commits(head.version)
@@ -111,9 +105,16 @@ def _find(past: Past, asset: str, partitions: tuple[str, ...], *, positions: boo
     if len(partitions) == 1 and (positions or past.epoch(application_id(asset, partitions, FIRST_GENERATION)) is None):
         cursor = _newest(past, asset, partitions)
         generation, epoch = _generation_and_epoch(past, asset, partitions, cursor.generation)
+        if isinstance(cursor, Known):
+            cursor = replace(cursor, may_be_empty=_has_foreign_delete(past, cursor.version))
         return replace(cursor, generation=generation, epoch=epoch)
     generation, epoch = _generation_and_epoch(past, asset, partitions, FIRST_GENERATION)
     return Fresh(generation, epoch, _foreign(past, asset) if epoch == 0 else None)
+
+
+def _has_foreign_delete(past: Past, after: int) -> bool:
+    """Whether somebody else has deleted rows since a version."""
+    return any(commit.operation == "DELETE" and mark_in(commit) is None for commit in past.back(after=after))
 
 
 def _generation_and_epoch(

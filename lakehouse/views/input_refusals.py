@@ -96,8 +96,8 @@ def _refuse_tables(text: ViewText, parsed: Parsed, inputs: Collection[str]) -> N
                 "VIEW_UNKNOWN_TABLE",
                 f"{table} is no input of the view",
                 TextPlace.of(text.text, place.start, place.end),
-                f"Name one of its inputs, {_listing(inputs)}, or add {table} to the parameters of the function. An input "
-                f"of another IO manager is none: put it into a table first.",
+                f"Name one of its inputs, {_listing(inputs)}, or add {table} to the parameters of the function. An "
+                f"input of another IO manager is none: put it into a table first.",
             )
 
 

@@ -314,9 +314,9 @@ def _unprintable(node: Node) -> dict[str, Expr | None]:
 
     match node:
         case Extend(new=new):
-            return below | {name: found[0] for name, e in new.items() if (found := parts(e))}
+            return below | {name: one[0] for name, e in new.items() if (one := parts(e))}
         case Generate(generator=generator, new=new):
-            return below | {name: found[0] for name in new if (found := parts(generator))}
+            return below | {name: one[0] for name in new if (one := parts(generator))}
         case MarkJoin(value=value):
             return {**below, value: None}
         case Aggregation(aggregates=computed) | Windows(windows=computed):
@@ -324,7 +324,6 @@ def _unprintable(node: Node) -> dict[str, Expr | None]:
             part = next((each for each in every if each is not None), None)
             return below if part is None else below | dict.fromkeys(computed, part)
         case SetOperation(names=names):
-            found = {name: below[one] for branch in names for name, one in branch.items() if one in below}
-            return below | found
+            return below | {name: below[one] for branch in names for name, one in branch.items() if one in below}
         case _:
             return below

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakehouse.cursor.cursor import Cursor
     from lakehouse.cursor.extract_version import ExtractVersion
 
 Version: TypeAlias = int | date | datetime
@@ -89,17 +90,35 @@ class Extracts(dg.Resolvable, dg.Model):
         if config.version is not None or context is None:
             return self.newest(spark, address, config)
         versions = self.versions(address)
-        match _newest_extract_of(context):
-            case version if version is not None and version.kind == self.version:
-                new = [text for text in versions if version.is_before(self._order_of(text))]
-            case _:
-                new = versions
+        new = self.after(_cursor_of(context), versions)
         if len(new) > 1:
             context.log.warning(
                 f"This run takes the extract {new[0]}. Extracts that are left: {len(new) - 1}, up to {new[-1]}. Each "
                 f"run takes one, oldest first: run the asset again for the next one."
             )
         return self._read(spark, address, new[0] if new else versions[-1])
+
+    def after(self, cursor: "Cursor | None", versions: list[str]) -> list[str]:
+        """The versions that a table does not hold yet, oldest first, by its cursor.
+
+        Raises:
+            Failure: The table holds rows, and its log does not say of which extract.
+        """
+        from lakehouse.cursor.cursor import Fresh, Known
+
+        match cursor:
+            case None | Fresh():
+                return versions
+            case Known(mark=mark) if mark.extract is not None and mark.extract.kind == self.version:
+                at = mark.extract
+                return [text for text in versions if at.is_before(self._order_of(text))]
+            case Known(mark=mark) if mark.extract is not None:
+                return versions[-1:]  # the table is of extracts with versions of another type, and the write is refused
+            case _:
+                raise _failure(
+                    "The table does not say which extract it holds, so the next one cannot be found. Name the version "
+                    "to go on with in the config of the run."
+                )
 
     def _read(self, spark: "SparkSession", address: str, version: str) -> tuple["DataFrame", Version]:
         if not self._is_version(version):
@@ -164,14 +183,12 @@ def _glob(path: str) -> Iterator[Path]:
     return anchor.glob(rest.replace(_VERSION, "*"))
 
 
-def _newest_extract_of(context: dg.AssetExecutionContext) -> "ExtractVersion | None":
-    """The version of the newest extract that the table of a run holds; None if it holds none."""
-    from lakehouse.cursor.cursor import Known
+def _cursor_of(context: dg.AssetExecutionContext) -> "Cursor | None":
+    """What the table of a run says of itself; None if no manager of this library writes it."""
     from lakehouse.dagster.io_manager import writer_of
 
     writer = writer_of(context)
-    cursor = None if writer is None else writer.step_of(context).run.cursor
-    return cursor.mark.extract if isinstance(cursor, Known) else None
+    return None if writer is None else writer.step_of(context).run.cursor
 
 
 def _failure(problem: str) -> dg.Failure:

@@ -120,10 +120,7 @@ def _cursor(
     slice_: Slice | None,
     request: UserRequest,
 ) -> Cursor:
-    """How far the run's part of the table has read.
-
-    A lost position of a part that holds no row is none; so is the position of a partition that somebody has emptied.
-    """
+    """How far the run's part of the table has read. A lost position of a part that holds no row is none."""
     partitions = () if slice_ is None else slice_.keys
     cursor = find_cursor(
         log, head, asset.name, partitions, positions=asset.incremental, overrides_mark=request.overrides_mark
@@ -134,6 +131,7 @@ def _cursor(
         and _holds_nothing(spark, asset, head, slice_)
     ):
         return Fresh(cursor.generation, cursor.epoch)
+    # Somebody has emptied the partition, so the rows that its position tells of are gone.
     if isinstance(cursor, Known) and cursor.may_be_empty and _holds_nothing(spark, asset, head, slice_):
         return Fresh(cursor.generation, cursor.epoch)
     return cursor

@@ -2,10 +2,11 @@
 
 import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -86,6 +87,11 @@ def document(text: str) -> Any:
         return json.loads(text)
     except ValueError as error:
         raise ArgumentTypeError(f"not JSON: {error}") from error
+
+
+def about_definitions(begin: str, words: Sequence[str]) -> str:
+    """A command with the words that name the definitions; without words, those of the current directory are meant."""
+    return " ".join((begin, *map(quote, words)))
 
 
 def no_such(kind: str, name: str, names: Collection[str], sources: Collection[str] = ()) -> str:

@@ -8,11 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lakehouse.cli.command import DAGSTER_HOME, Answer, Command, UsageError, add_json, add_place
+from lakehouse.cli.command import DAGSTER_HOME, Answer, Command, UsageError, about_definitions, add_json, add_place
 from lakehouse.cli.examinations import (
     Health,
     Symptom,
-    command,
     of_instance,
     of_leftovers,
     of_machine,
@@ -74,7 +73,7 @@ def _of_lakehouse(given: Namespace) -> Iterator[Symptom]:
 
 def _check(words: Sequence[str]) -> str:
     """The command that shows why definitions do not load: `dg` knows those of its project only."""
-    return command("dagster definitions validate", words) if words else "dg check defs"
+    return about_definitions("dagster definitions validate", words) if words else "dg check defs"
 
 
 def _of_definitions(given: Namespace, defs: "dg.Definitions") -> Iterator[Symptom]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from lakehouse.cli.command import DAGSTER_HOME
+from lakehouse.cli.command import DAGSTER_HOME, about_definitions
 from lakehouse.delta.commit_info import count_of
 from lakehouse.server.jars import DIRECTORY, delta_jars, missing
 from lakehouse.server.jvm import java, java_problem
@@ -57,11 +57,6 @@ class Symptom:
     health: Health
     what: str
     command: str | None = None
-
-
-def command(begin: str, words: Sequence[str]) -> str:
-    """A command about definitions that a command line names by its words; about those of this directory without any."""
-    return " ".join((begin, *map(quote, words)))
 
 
 def of_machine() -> Iterator[Symptom]:
@@ -156,7 +151,7 @@ def _of_server(root: Path, fingerprint: str | None, words: Sequence[str]) -> Sym
         return Symptom("Spark server", Health.LOOK, what, f"lakehouse spark stop --now --root {quote(str(root))}")
     if fingerprint is not None and state.fingerprint != fingerprint:
         what = f"process {state.jvm} runs with other settings or versions than the definitions say"
-        return Symptom("Spark server", Health.LOOK, what, command("lakehouse spark stop", words))
+        return Symptom("Spark server", Health.LOOK, what, about_definitions("lakehouse spark stop", words))
     return Symptom("Spark server", Health.GOOD, f"process {state.jvm}, port {state.port}")
 
 
@@ -193,7 +188,9 @@ def of_tables(statuses: Sequence[TableStatus], now: float, words: Sequence[str] 
         problem = status.problem or next(
             (read.problem or read.gap for read in status.reads if read.problem or read.gap), ""
         )
-        yield Symptom(status.name, Health.WRONG, str(problem), command(f"lakehouse explain {status.name}", words))
+        yield Symptom(
+            status.name, Health.WRONG, str(problem), about_definitions(f"lakehouse explain {status.name}", words)
+        )
     for status in statuses:
         if status.written is not None and status.written / 1000 > now + 60:
             what = f"version {status.version} was committed {status.written / 1000 - now:.0f} s in the future"

@@ -11,11 +11,24 @@ from dagster.components.core.component_tree import ComponentTreeException
 
 from dagster_delta_lakehouse.extracts import ExtractConfig, Extracts
 from lakehouse import DeltaIOManager, Table, incremental
+from lakehouse.cursor.cursor import Fresh, Known, Lost
+from lakehouse.cursor.extract_version import ExtractVersion
+from lakehouse.cursor.generation import FIRST_GENERATION
+from lakehouse.cursor.mark import Mark
 from lakehouse.errors import DefinitionError
 from tests.components.sandbox import LAKE, UNSTABLE, assets_of, definitions_of, lakehouse_of
 from tests.support.lake import Lake
 
 pytestmark = pytest.mark.filterwarnings(*UNSTABLE)
+
+
+def known(extract: str | None) -> Known:
+    """The cursor of a table that holds an extract."""
+    version = None if extract is None else ExtractVersion.parse(extract)
+    mark = Mark("past", (), FIRST_GENERATION, 1, "run", "attempt", -1, extract=version)
+    return Known.of(mark, 0)
+
+
 SOURCES = """
 type: dagster_delta_lakehouse.DeltaSources
 attributes: {tables: [{asset: raw/orders}, {asset: raw/customers}]}
@@ -224,6 +237,26 @@ def test_extracts_in_yaml_are_the_newest_file_or_the_one_that_the_config_names(
     assert lake.rows("crm/customers") == [(1, "Jena"), (2, "Ulm")]
     past = lake.frame("crm/customers_past").select("customer_id", "city").collect()
     assert sorted(map(tuple, past)) == [(1, "Bonn"), (1, "Jena"), (2, "Ulm")]
+
+
+@pytest.mark.parametrize(
+    ("cursor", "left"),
+    [
+        (Fresh(), ["1", "2", "10"]),
+        (known("int 1"), ["2", "10"]),
+        (known("int 10"), []),
+        (known("date 2026-01-01"), ["10"]),
+    ],
+)
+def test_the_extracts_that_a_table_does_not_hold_yet_are_the_newer_ones(cursor: Any, left: list[str]):
+    extracts = Extracts(files="{version}", version="int", columns="")
+    assert extracts.after(cursor, ["1", "2", "10"]) == left
+
+
+@pytest.mark.parametrize("cursor", [Lost("it was emptied", FIRST_GENERATION), known(None)])
+def test_a_table_that_does_not_say_which_extract_it_holds_has_no_next_one(cursor: Any):
+    with pytest.raises(dg.Failure, match="does not say which extract it holds"):
+        Extracts(files="{version}", version="int", columns="").after(cursor, ["1", "2"])
 
 
 @pytest.mark.slow

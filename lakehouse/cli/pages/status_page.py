@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
-from shlex import quote
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from lakehouse.cli.command import about_definitions
 from lakehouse.cli.comparisons import Comparison
 from lakehouse.cli.pages.readers_page import holding
 from lakehouse.cli.pages.screen import (
@@ -206,27 +206,29 @@ class StatusPage:
 
     def _next(self, different: Sequence[str]) -> tuple[str, str] | None:
         """The command to give next, and what for; None if there is nothing to do, or if nothing can be run."""
-        if self.words is None:
-            return None
+        step = self._next_step(different)
+        return None if self.words is None or step is None else (about_definitions(step[0], self.words), step[1])
+
+    def _next_step(self, different: Sequence[str]) -> tuple[str, str] | None:
+        """The command without what names the definitions."""
         named = {state: [each.name for each in self.statuses if each.state is state] for state in TableState}
-        more = "".join(f" {quote(word)}" for word in self.words)
         by_partition = {each.name for each in self.statuses if each.partitions}
         if named[TableState.UNREADABLE]:
-            return f"lakehouse doctor{more}", "what is wrong, and what mends it"
+            return "lakehouse doctor", "what is wrong, and what mends it"
         if named[TableState.GAP]:
             name = named[TableState.GAP][0]
             partition = " --partition KEY" if name in by_partition else ""
-            return f"lakehouse explain {name}{partition}{more}", "what the next run does about the gap"
+            return f"lakehouse explain {name}{partition}", "what the next run does about the gap"
         if different:
             whole = [name for name in different if name not in by_partition]
             names = " ".join(whole) or f"{different[0]} --partition KEY"
-            return f"lakehouse run {names} --full-refresh{more}", "writes the rows that differ"
+            return f"lakehouse run {names} --full-refresh", "writes the rows that differ"
         if self.first:
-            return f"lakehouse run {' '.join(self.first)}{more}", "makes the tables that are not there yet"
+            return f"lakehouse run {' '.join(self.first)}", "makes the tables that are not there yet"
         if named[TableState.BEHIND]:
-            return f"lakehouse run {' '.join(named[TableState.BEHIND])}{more}", "reads what is unread"
+            return f"lakehouse run {' '.join(named[TableState.BEHIND])}", "reads what is unread"
         if self.due:
-            return f"lakehouse upkeep{more}", "does the upkeep that is due"
+            return "lakehouse upkeep", "does the upkeep that is due"
         return None
 
 

@@ -15,7 +15,8 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse import Append, Changes, DeltaIOManager, History, Merge, Overwrite, Table, incremental
+from lakehouse import Append, Changes, DeltaIOManager, History, Merge, Overwrite, Table, explain, incremental
+from lakehouse.read.forecast import RunEffect
 from lakehouse.server.lifecycle import stop
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.spark.table_version import TableRef
@@ -222,6 +223,8 @@ def test_an_input_of_another_manager_may_be_another_in_each_run(house: Resting, 
         written.append((house.lake.version("converted"), [v for _, v in house.lake.rows("converted")]))
         assert result.success
     assert written == [(0, [20, 40, 60]), (0, [20, 40, 60]), (1, [30, 60, 90])]
+    foreseen = explain(dg.Definitions(assets=assets, resources=resources), "converted")
+    assert foreseen.verdict is RunEffect.WRITES and "Another IO manager reads rates" in foreseen.why
 
 
 @pytest.mark.slow

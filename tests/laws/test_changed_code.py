@@ -10,6 +10,7 @@ import pytest
 from lakehouse import Policy, Read, Table
 from tests.support.dagster_house import House, metadata
 from tests.support.lake import Lake
+from tests.support.slow import slow
 from tests.support.tables import DAY_1, DAY_2, DAYS, EVENTS, orders
 
 pytestmark = pytest.mark.served
@@ -23,6 +24,22 @@ def bonus(rows):
 def copies(orders: Changes) -> Merge:
     touched = orders.touched("id")
     return Merge(bonus(touched.rows), touched)
+"""
+FACTORY = """
+from dataclasses import dataclass
+from lakehouse import Changes, Merge
+
+@dataclass(frozen=True)
+class Spec:
+    bonus: str
+
+def make(spec):
+    def copies(orders: Changes) -> Merge:
+        touched = orders.touched("id")
+        return Merge(touched.rows.selectExpr("id", "day", spec.bonus + " AS v"), touched)
+    return copies
+
+copies = make(Spec("{bonus}"))
 """
 APPEND = """
 from lakehouse import Append, Changes
@@ -48,9 +65,10 @@ def house(lake: Lake, instance: dg.DagsterInstance) -> House:
 @pytest.fixture
 def edit(house: House, tmp_path: Path) -> Callable[..., None]:
     """Puts an asset `copies` of edited code into the house."""
-    file = tmp_path / "shop.py"
 
-    def edited(text: str, table: Table = KEYED, ins: Any = None, **given: Any) -> None:
+    def edited(text: str, table: Table = KEYED, ins: Any = None, folder: str = ".", **given: Any) -> None:
+        file = tmp_path / folder / "shop.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         names = {"__name__": "shop", "__file__": str(file)}
         exec(compile(text, str(file), "exec", dont_inherit=True), names)
@@ -87,6 +105,19 @@ def test_after_an_edit_the_table_is_what_the_new_code_makes_of_all_rows(
     edit(MERGE.format(bonus=DOUBLE))
     house.run("copies")
     assert house.lake.rows("copies")[2:] == [(3, DAY_2, 60), (4, DAY_1, 80)], "without a change of a source, too"
+
+
+@pytest.mark.parametrize(
+    ("text", "folder"), [(MERGE, "site-packages/shop"), slow(FACTORY, ".")], ids=["installed", "given to a factory"]
+)
+def test_an_edit_is_noticed_wherever_the_code_is_and_whatever_holds_its_values(
+    house: House, edit: Callable[..., None], text: str, folder: str
+) -> None:
+    edit(text.format(bonus=DOUBLE), folder=folder)
+    house.run("copies")
+    edit(text.format(bonus=NEW), folder=folder)
+    house.run("copies")
+    assert house.lake.rows("copies") == [(1, DAY_1, 20), (2, DAY_2, 40), (3, DAY_2, 90)]
 
 
 @pytest.mark.slow

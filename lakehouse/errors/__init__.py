@@ -27,8 +27,6 @@ what is true now; what to do. A definition or a call that is plainly wrong is a 
 with a sentence.
 """
 
-from warnings import warn
-
 from lakehouse.errors.base import *
 from lakehouse.errors.reading import *
 from lakehouse.errors.results import *
@@ -36,41 +34,3 @@ from lakehouse.errors.setup import *
 from lakehouse.errors.table_state import *
 from lakehouse.errors.upkeep import *
 from lakehouse.errors.views import *
-
-_FORMER = {
-    DefinitionError: "MissingKeyError PartitionColumnError UnsupportedAnnotationError",
-    ReadError: (
-        "ChangeFeedDisabledError ColumnMissingError GapError MissingFileError NewerMarkError "
-        "NotAppendOnlyError PartitionRangeError SourceDeniedError SourceMissingError StartError"
-    ),
-    UnreadableLogError: "UnknownFeatureError",
-    WriteError: (
-        "BadEventError BrokenPromiseError ComputeError EventOptionError LostChangesError ModuleMissingError "
-        "PlanError SchemaError TruncatesMissingError UnexplainedError"
-    ),
-    HistoryError: "PastRefusedError RestateRefusedError TrackChangedError",
-    ExtractError: (
-        "DeletionsHeldBackError EmptyExtractError OlderExtractError OutOfScopeError RefreshRefusedError "
-        "UnknownExtractError"
-    ),
-    TableError: (
-        "DeltaRefusedError ForeignApplicationIdError ForeignTableError IsolationLevelError "
-        "OtherFileSystemError SecondDriverError UnregisteredTableError UnsafeTableError"
-    ),
-    CommitError: "ConflictError UnknownOutcomeError",
-    StaleInputsError: "OvertakenError RolledBackError",
-    SessionError: "ServerLostError SessionEndedError",
-    SetupError: (
-        "NotInstalledError OtherJarsError OtherSparkError ServerError UnsafeSettingError VariableError VersionError"
-    ),
-}
-"""Names of former classes, by the class that they stand for until the next release."""
-
-
-def __getattr__(name: str) -> type[LakehouseError]:
-    for subject, names in _FORMER.items():
-        if name in names.split():
-            sentence = f"{name} is {subject.__name__} now, which has several codes: tell them apart by error.code."
-            warn(sentence, DeprecationWarning, stacklevel=2)
-            return subject
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

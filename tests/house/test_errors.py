@@ -10,7 +10,6 @@ import pytest
 
 from lakehouse import errors
 from lakehouse.errors import DefinitionError, LakehouseError, ReadError, SessionError, SetupError, WriteError
-from lakehouse.server import setup_errors
 from tests.support.sentences import reading, results, tables
 from tests.support.sentences.case import REMEDY, Case
 
@@ -35,13 +34,6 @@ CODES = re.findall(
 """As the classes say them: of a constructor, or of a class with one sentence."""
 ALWAYS = (errors.StaleInputsError, errors.LateGapError, errors.NewColumnsError)
 ROOT = Path(__file__).parents[2]
-FORMER = [
-    (name, kind)
-    for kind, names in re.findall(
-        r"^  - `(\w+Error)`: (.*?)\.$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE | re.DOTALL
-    )
-    for name in re.findall(r"\w+Error", names)
-]
 PAGE = (ROOT / "docs/reference/errors.md").read_text()
 ROWS = re.findall(r"^\| `([A-Z_]+)` \| `(\w+)` \|.*\| (\w+) \|$", PAGE, re.MULTILINE)
 
@@ -114,19 +106,6 @@ def test_the_page_on_errors_says_which_a_retry_policy_tries_again():
     assert {code for code, _, again in ROWS if again == "always"} == always
     assert {code for code, _, again in ROWS if again == "yes"} == {e.code for e in RAISED if e.is_temporary}
     assert {again for _, _, again in ROWS} == {"always", "yes", "no"}
-
-
-@pytest.mark.parametrize(("name", "kind"), FORMER)
-def test_a_former_name_is_the_class_of_its_subject_until_the_next_release(name: str, kind: str):
-    code = re.sub("(?<!^)(?=[A-Z])", "_", name.removesuffix("Error")).upper()
-    assert kind in {type(error).__name__ for error in RAISED if error.code == code}
-    for module in (errors, setup_errors):
-        with pytest.deprecated_call(match=f"{name} is {kind} now"):
-            assert getattr(module, name) is getattr(errors, kind)
-
-
-def test_the_changelog_says_of_each_former_name_which_class_it_is_now():
-    assert sorted(name for name, _ in FORMER) == sorted(" ".join(errors._FORMER.values()).split())
 
 
 def drawn() -> Iterator[tuple[str, str | None]]:

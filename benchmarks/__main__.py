@@ -1,4 +1,4 @@
-"""`python -m benchmarks [name ...]`: each suite prints its table, and writes its page below docs/benchmarks."""
+"""`python -m benchmarks [name ...]`: each suite prints its table, and writes docs/benchmarks.md and its file beside."""
 
 import argparse
 import tempfile
@@ -63,7 +63,7 @@ def main() -> None:
                 "took": seconds,
             }
             result = replace(result, machine=about)
-            print(f"\n{result.to_markdown()}\n", flush=True)
+            print(f"\n{result.to_text()}\n", flush=True)
             if given.scale == 1 and not given.quick:
                 report.keep(result)
                 pages.write_pages()

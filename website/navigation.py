@@ -6,18 +6,14 @@ import re
 from website.links import LINK
 
 
-def navigation(index: str, decisions: str, suites: str) -> str:
+def navigation(index: str, decisions: str) -> str:
     """The sections of the index with their pages, as a value of TOML.
 
     Args:
         index: docs/README.md, as the site has it.
         decisions: docs/adr/README.md: its pages stand below the index of the decisions.
-        suites: docs/benchmarks.md: the pages of the suites stand below that page.
     """
-    below = {
-        "adr/README.md": [_entry("Index", "adr/README.md"), *_pages(decisions, "adr/")],
-        "benchmarks.md": [_entry("In short", "benchmarks.md"), *_pages(_section(suites, "Suites"))],
-    }
+    below = {"adr/README.md": [_entry("Index", "adr/README.md"), *_pages(decisions, "adr/")]}
     sections = [_entry("Home", "index.md"), _entry("All pages", "pages.md")]
     for heading in re.findall(r"^## (.+)$", index, re.MULTILINE):
         rows = _rows(_section(index, heading))

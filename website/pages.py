@@ -21,9 +21,9 @@ OF_THE_ROOT = {
 
 
 def homes(root: Path = ROOT) -> dict[Path, PurePosixPath]:
-    """Where the site has each page and each picture of the repository."""
+    """Where the site has each page, picture and text of the repository."""
     docs = root / "docs"
-    files = [path for path in sorted(docs.rglob("*")) if path.suffix in {".md", ".png"}]
+    files = [path for path in sorted(docs.rglob("*")) if path.suffix in {".md", ".png", ".svg", ".txt"}]
     moved = {root / path: PurePosixPath(home) for path, home in OF_THE_ROOT.items()}
     return {path: PurePosixPath(path.relative_to(docs).as_posix()) for path in files} | moved
 
@@ -56,6 +56,6 @@ def public_names(root: Path = ROOT) -> list[str]:
 
 def configuration(pages: Path) -> str:
     """zensical.toml with the navigation of these pages."""
-    index, decisions, suites = ((pages / name).read_text() for name in ("pages.md", "adr/README.md", "benchmarks.md"))
+    index, decisions = ((pages / name).read_text() for name in ("pages.md", "adr/README.md"))
     written = Path(__file__).with_name("zensical.toml").read_text()
-    return written.replace("[project]\n", f"[project]\nnav = {navigation(index, decisions, suites)}\n", 1)
+    return written.replace("[project]\n", f"[project]\nnav = {navigation(index, decisions)}\n", 1)

@@ -1,82 +1,91 @@
-"""docs/benchmarks.md, and the page of each suite below docs/benchmarks, from everything that has been measured."""
+"""docs/benchmarks.md with a picture for each subject, and the tables of each suite as a text, from all results."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.harness.chart import bars
 from benchmarks.harness.report import PROJECT, Result, kept, table
+from benchmarks.subjects import OTHERS, SUBJECTS, TITLES, Subject
 
-WRITTEN = PROJECT / "benchmarks"
-"""Where the text is that a person writes: above the results of all suites, and below those of one."""
-TITLES = {
-    "small_step": "One changed row",
-    "quiet": "No change upstream",
-    "backlog": "Versions that wait",
-    "orchestration": "Dagster's share",
-    "served": "The small step through the server",
-    "many_steps": "50 small steps in a row",
-    "upkeep": "Upkeep of a table of 10,000 small commits",
-    "growth": "Growth",
-    "scattered": "Scattered changes",
-    "matrix": "Merge matrix",
-    "layout": "Where the rows of a key lie",
-    "graph": "A graph derived from TPC-H",
-    "views": "Views",
-    "scd": "Type 2 of events",
-    "history": "The history of a table",
-    "extracts": "Full extracts",
-    "archive": "Where the events of a key lie",
-    "cliffs": "Cliffs",
-    "key_types": "Keys of any type",
-    "expectations": "Expectations",
-    "hourly": "Fifty days of an hourly table",
-    "contention": "Writers that meet",
-    "stores": "On S3, beside a disk",
-    "cold": "A process for every run",
-    "live": "From source commit to gold",
-}
-"""The suites in the order of the pages."""
+TEMPLATE = PROJECT / "benchmarks" / "page.md"
+"""What a person writes of all subjects."""
+OURS = ("ours", "view")
+"""Rows of this library."""
+SHOWN = ("wall s", "CPU s")
 
 
 def suite_of(result: Result) -> str:
     return result.name.removesuffix("_large")
 
 
-def page_of(suite: str, results: Sequence[Result]) -> str:
-    """The page of a suite: its results, small sizes first, then what a person wrote about them."""
-    text = WRITTEN / "pages" / f"{suite}.md"
-    sections = [result.to_markdown().rstrip() for result in results]
-    parts = [sections[0].removeprefix("#")] if len(sections) == 1 else [f"# {TITLES[suite]}", *sections]
-    if text.exists():
-        parts.append(text.read_text().rstrip())
-    return "\n\n".join(parts) + "\n"
+def file_of(suite: str) -> str:
+    return f"benchmarks/{suite}.txt"
 
 
-def index_of(results: dict[str, list[Result]]) -> str:
-    """The page above the suites: how to read them, how many goals each has reached, and every goal that was missed."""
-    counts, missed = list[tuple[str, str, str]](), list[tuple[str, str, str]]()
-    for suite, of_suite in results.items():
-        aims = [goal for result in of_suite for goal in result.goals if goal.reached is not None]
-        link = f"[{TITLES[suite]}](benchmarks/{suite}.md)"
-        counts.append((link, str(len(aims)), str(sum(goal.reached is True for goal in aims))))
-        missed += [(link, goal.what, goal.measured) for goal in aims if goal.reached is False]
-    parts = [
-        (WRITTEN / "how_to_read.md").read_text().rstrip(),
-        "## Suites\n\n" + table(("suite", "goals", "reached"), counts),
-        "## Goals that were missed\n\n" + table(("suite", "goal", "measured"), missed),
+def chart_of(subject: Subject, result: Result) -> str:
+    """The picture of a subject: one column of its rows."""
+    column, unit = list(result.columns).index(subject.drawn), subject.drawn.removeprefix("wall ")
+    lines = [
+        (row[0], float(row[column].replace(",", "")), "ours" in row[0] or "view" in row[0])
+        for row in rows_of(subject, result)
     ]
-    return "\n\n".join(parts) + "\n"
+    return bars(f"{subject.title}: {subject.drawn}", unit, lines)
+
+
+def rows_of(subject: Subject, result: Result) -> list[Sequence[str]]:
+    """The rows of a result that a subject shows, in its order.
+
+    Raises:
+        KeyError: The suite has no row of that name any more.
+    """
+    by_name = {row[0]: row for row in result.rows}
+    return [by_name[name] for name in subject.rows]
+
+
+def section_of(subject: Subject, result: Result) -> str:
+    columns = [result.columns.index(name) for name in SHOWN if name in result.columns]
+    rows = [(row[0], *(row[column] for column in columns)) for row in rows_of(subject, result)]
+    picture = f"![{subject.drawn}](images/benchmarks/{result.name}.svg)"
+    shown = table(("", *(result.columns[column] for column in columns)), rows)
+    text = f"{subject.says} [All figures]({file_of(suite_of(result))})."
+    return "\n\n".join([f"## {subject.title}", picture, shown, text])
+
+
+def missed_goals(results: Sequence[Result]) -> str:
+    missed = [
+        f"- {TITLES[suite_of(result)]}: {goal.what}; measured {goal.measured}"
+        for result in results
+        for goal in result.goals
+        if goal.reached is False
+    ]
+    aims = [goal for result in results for goal in result.goals if goal.reached is not None]
+    counted = f"{sum(goal.reached is True for goal in aims)} of {len(aims)} goals are reached. These are missed:"
+    return "\n".join([f"## Goals that were missed\n\n{counted}\n", *missed])
+
+
+def page_of(results: Sequence[Result]) -> str:
+    """The page: a section for each subject, a line for each other suite, every goal that was missed."""
+    by_name = {result.name: result for result in results}
+    others = [f"- [{TITLES[suite]}]({file_of(suite)}): {says}" for suite, says in OTHERS.items()]
+    subjects = "\n\n".join(section_of(subject, by_name[subject.result]) for subject in SUBJECTS)
+    other = "\n".join(["## Other subjects\n", *others])
+    above, below = TEMPLATE.read_text().split("<!-- subjects -->")
+    return f"{above}{subjects}\n\n{other}\n\n{missed_goals(results)}{below}"
 
 
 def write_pages(folder: Path = PROJECT / "docs") -> None:
-    """Every page, into the folder of the documentation."""
-    results: dict[str, list[Result]] = {suite: [] for suite in TITLES}
-    for result in kept():
-        results[suite_of(result)].append(result)
-    measured = {suite: of_suite for suite, of_suite in results.items() if of_suite}
+    """The page, its pictures, and the tables of each suite, into the folder of the documentation."""
+    results = kept()
+    by_name = {result.name: result for result in results}
+    (folder / "images/benchmarks").mkdir(parents=True, exist_ok=True)
     (folder / "benchmarks").mkdir(exist_ok=True)
-    for suite, of_suite in measured.items():
-        (folder / "benchmarks" / f"{suite}.md").write_text(page_of(suite, of_suite))
-    (folder / "benchmarks.md").write_text(index_of(measured))
+    for suite in {suite_of(result) for result in results}:
+        sections = [result.to_text() for result in results if suite_of(result) == suite]
+        (folder / file_of(suite)).write_text("\n\n".join(sections))
+    for subject in SUBJECTS:
+        picture = chart_of(subject, by_name[subject.result])
+        (folder / f"images/benchmarks/{subject.result}.svg").write_text(picture)
+    (folder / "benchmarks.md").write_text(page_of(results))
 
 
 if __name__ == "__main__":

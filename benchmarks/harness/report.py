@@ -59,14 +59,14 @@ class Result:
     goals: Sequence[Goal] = ()
     machine: dict[str, str] = field(default_factory=dict)
 
-    def to_markdown(self) -> str:
-        """Its section of the page of its suite."""
-        parts = [f"## {self.title}\n\n{self.note}\n\n{table(self.columns, self.rows)}"]
+    def to_text(self) -> str:
+        """All of it, as a terminal and the file of its suite show it."""
+        parts = [f"{self.title}\n{'=' * len(self.title)}\n\n{self.note}\n\n{table(self.columns, self.rows)}"]
         if self.goals:
             parts.append(goals(self))
         told = "; ".join(f"{key} {value}" for key, value in self.machine.items())
         name, large = self.name.removesuffix("_large"), " --large" * self.name.endswith("_large")
-        parts.append(f"`python -m benchmarks {name}{large}`: {told}.")
+        parts.append(f"python -m benchmarks {name}{large}: {told}.")
         return "\n\n".join(parts) + "\n"
 
 

@@ -37,7 +37,7 @@ def find_cursor(
         head: Where that table stands; None if there is no table.
         asset: The asset key, its parts joined by "/".
         partitions: The partition keys of this run. Each partition has a position of its own, so a run that reads
-            changes has one of them (ADR 17).
+            changes has one of them.
         positions: Whether the position of the partition matters. An asset that reads no changes needs only its epoch,
             and a log that knows it answers without reading history.
         overrides_mark: Whether a run tag of the user says what to do, so that a damaged mark counts as a lost one, and

@@ -248,6 +248,7 @@ def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ..
             kept from extracts.
     """
     if asset.incremental and len(partitions) > 1:
+        # Each partition has a position of its own: a run of several would begin at the least, and end at no one's.
         raise ReadError.partition_range(asset.name, partitions)
     if request.compare is None:
         return

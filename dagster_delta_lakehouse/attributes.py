@@ -22,6 +22,7 @@ class PolicyAttributes(dg.Resolvable, dg.Model):
     show_rows: int | None = None
     max_changed: float | None = None
     outside: Literal["warn", "ignore", "fail"] | None = None
+    deletion_vectors: bool | None = None
 
     @property
     def value(self) -> "Policy":

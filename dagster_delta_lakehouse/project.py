@@ -29,13 +29,14 @@ MEANINGS = {
 """What the files are for that a reader opens first."""
 
 
-def write_project(directory: Path, name: str, version: str) -> dict[str, str]:
+def write_project(directory: Path, name: str, version: str, *, deletion_vectors: bool = True) -> dict[str, str]:
     """Writes a project that loads, and runs once it is installed.
 
     Args:
         directory: Its folder, which is not there yet or holds none of these files.
         name: The name of its package, an identifier of Python.
         version: The version of this library.
+        deletion_vectors: Whether its tables keep deletion vectors.
 
     Returns:
         What each file is for, by its path in the folder, in order; empty if the name of the file says so.
@@ -45,7 +46,7 @@ def write_project(directory: Path, name: str, version: str) -> dict[str, str]:
         path.parent.mkdir(parents=True, exist_ok=True)
         text = file.read_text(encoding="utf-8").replace("project_name", name).replace("library_version", version)
         path.write_text(text, encoding="utf-8")
-    _write_components(directory, directory / "src" / name / "defs")
+    _write_components(directory, directory / "src" / name / "defs", LakehouseParams(deletion_vectors=deletion_vectors))
     meanings = {path.format(name=name): meaning for path, meaning in MEANINGS.items()}
     written = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
     return {path: meanings.get(path, "") for path in written}
@@ -57,12 +58,12 @@ def _path(file: Path) -> str:
     return "/".join(f".{part.removeprefix(_HIDDEN)}" if part.startswith(_HIDDEN) else part for part in parts)
 
 
-def _write_components(project: Path, defs: Path) -> None:
+def _write_components(project: Path, defs: Path, params: LakehouseParams) -> None:
     lakehouse, gold = defs / "lakehouse", defs / "gold"
     for place in (lakehouse, gold):
         place.mkdir()
     LakehouseScaffolder().scaffold(
-        dg.ScaffoldRequest("dagster_delta_lakehouse.Lakehouse", lakehouse, "yaml", project, LakehouseParams())
+        dg.ScaffoldRequest("dagster_delta_lakehouse.Lakehouse", lakehouse, "yaml", project, params)
     )
     first = OfSourceParams(source="orders", key="customer_id")
     SqlTablesScaffolder().scaffold(

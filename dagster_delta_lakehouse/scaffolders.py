@@ -26,6 +26,9 @@ class LakehouseParams(BaseModel):
     """The options of `dg scaffold defs dagster_delta_lakehouse.Lakehouse`."""
 
     root: str = Field(default="lake", description="Where the tables are: a folder of the project, or an address.")
+    deletion_vectors: bool = Field(
+        default=True, description="Whether tables keep deletion vectors, which pandas, Polars and delta-rs do not know."
+    )
 
 
 class LakehouseScaffolder(dg.Scaffolder[LakehouseParams]):
@@ -36,7 +39,13 @@ class LakehouseScaffolder(dg.Scaffolder[LakehouseParams]):
         return LakehouseParams
 
     def scaffold(self, request: dg.ScaffoldRequest[LakehouseParams]) -> None:
-        attributes = {"root": request.params.root, "sensor": "carry_changes", "nightly_checks": "0 3 * * *"}
+        attributes: dict[str, Any] = {
+            "root": request.params.root,
+            "sensor": "carry_changes",
+            "nightly_checks": "0 3 * * *",
+        }
+        if not request.params.deletion_vectors:
+            attributes["policy"] = {"deletion_vectors": False}
         write_components(request, [Written(request.type_name, attributes)])
         done = complete_definitions(request.target_path)
         if done is not None:

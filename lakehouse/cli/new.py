@@ -1,6 +1,7 @@
 """A new project (`lakehouse new`): two tables that run, laid out as `dg` does it."""
 
 import re
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
@@ -13,10 +14,18 @@ from lakehouse.cli.command import Answer, Command, UsageError
 
 _BESIDE = frozenset([".git", ".venv"])
 """What the folder may hold already, because the project has no such file."""
+_QUESTION = """\
+Will pandas, Polars, delta-rs or another reader without deletion vectors read the tables?
+Yes costs a rewrite of the file of each changed row; policy.deletion_vectors in defs.yaml says it. [y/N] """
 
 
 def _add_new_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", type=Path, help="the folder of the project, a new or an empty one")
+    parser.add_argument(
+        "--deletion-vectors",
+        choices=["on", "off"],
+        help="off: pandas, Polars and delta-rs read the tables, and a changed row rewrites its file (default: asks)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -26,7 +35,8 @@ def _run_new(given: Namespace) -> Answer:
     name = package_name(directory.resolve().name)
     from dagster_delta_lakehouse.project import write_project
 
-    files = write_project(directory, name, __version__)
+    vectors = (given.deletion_vectors or ("on" if given.json else _asked_for_vectors())) == "on"
+    files = write_project(directory, name, __version__, deletion_vectors=vectors)
     enter = "" if directory.resolve() == Path.cwd() else f"cd {quote(str(directory))} && "
     commands = {
         f'{enter}pip install -e ".[dev]"': "the project, and what it needs",
@@ -58,6 +68,13 @@ def package_name(folder: str) -> str:
     if spec is not None and spec.origin is not None:
         raise UsageError(f"{would}, as that of {spec.origin}. Name another folder.")
     return name
+
+
+def _asked_for_vectors() -> str:
+    """What somebody at a terminal answers; on if nobody sits there."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "on"
+    return "off" if input(_QUESTION).strip().lower() in {"y", "yes"} else "on"
 
 
 def _refuse_occupied(directory: Path) -> None:

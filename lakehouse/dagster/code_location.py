@@ -156,8 +156,7 @@ class CodeLocation:
             policy_of: Says what an IO manager lets runs do, by its key, where the table does not say.
         """
         tables = (table for definition in definitions for table in _tables_of(definition, root_of))
-        governed = (replace(table, policy=table.declared.policy.within(policy_of(table.manager))) for table in tables)
-        return cls({table.key: table for table in governed}, root_of)
+        return cls({table.key: _under(table, policy_of(table.manager)) for table in tables}, root_of)
 
     def __getitem__(self, key: dg.AssetKey) -> AssetTable:
         """What is said of a table; of a table that nothing defines, the defaults."""
@@ -182,6 +181,10 @@ class CodeLocation:
     def refs(self) -> tuple[TableRef, ...]:
         """Where its tables are, without those that no `DeltaIOManager` has."""
         return tuple(filter(None, (table.ref for table in self.tables.values())))
+
+
+def _under(table: AssetTable, outer: Policy) -> AssetTable:
+    return replace(table, declared=table.declared.under(outer), policy=table.declared.policy.within(outer))
 
 
 def _tables_of(definition: Any, root_of: Callable[[str], Location | None]) -> Iterator[AssetTable]:

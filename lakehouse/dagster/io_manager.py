@@ -245,7 +245,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def asset_of(self, definition: dg.AssetsDefinition, key: dg.AssetKey) -> Asset:
         """What the definition of an asset that this manager writes says about its table."""
         spec, name = definition.specs_by_key[key], key.to_user_string()
-        table = Table.from_metadata(spec.metadata)
+        table = Table.from_metadata(spec.metadata).under(self.policy)
         kind = write_kind(name, result_annotation(definition))
         sources = {name: source.to_user_string() for name, source in definition.keys_by_input_name.items()}
         nothings = {input_.name for input_ in definition.op.input_defs if input_.dagster_type.is_nothing}

@@ -44,6 +44,8 @@ class Policy:
             run tag lets it pass. A table that is empty or new is filled whatever the share. Any share by default.
         outside: What to do if each row of a result lies outside the run's partitions, so that all of them are left out:
             `"warn"` in the log of the run and in the metadata, `"ignore"`, or `"fail"` and write nothing.
+        deletion_vectors: Whether a table that is created with a key keeps deletion vectors, by which a changed row does
+            not rewrite its file. `True` by default. pandas and Polars read only tables without vectors.
 
     Raises:
         ValueError: Another word than these, a negative number of rows, or no share.
@@ -59,6 +61,7 @@ class Policy:
     show_rows: int | None = None
     max_changed: float | None = None
     outside: Outside | None = None
+    deletion_vectors: bool | None = None
 
     def __post_init__(self) -> None:
         if self.ignore_config is not None:

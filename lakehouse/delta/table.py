@@ -1,7 +1,7 @@
 """What an asset says about its Delta table and about its inputs, in the form in which Dagster keeps it: metadata."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, ClassVar, Literal, Self, TypeAlias, cast
@@ -191,7 +191,13 @@ class Table(Declared):
             name = ".".join(map(quote, (*before, last + SUFFIX)))
         path = None if path is None else path.rstrip("/") + SUFFIX
         layout = (self.partition_by, self.cluster_by, self.properties)
-        return Table((*self.key_columns, NTH), *layout, name=name, path=path)
+        policy = Policy(deletion_vectors=self.policy.deletion_vectors)
+        return Table((*self.key_columns, NTH), *layout, name=name, path=path, policy=policy)
+
+    def under(self, outer: Policy) -> "Table":
+        """This table, created as its manager's policy says where it says nothing itself."""
+        vectors = self.policy.within(outer).deletion_vectors
+        return replace(self, policy=replace(self.policy, deletion_vectors=vectors))
 
     @property
     def external_path(self) -> str | None:
@@ -201,7 +207,8 @@ class Table(Declared):
     @property
     def all_properties(self) -> dict[str, str]:
         """The properties of a new table: as declared, else with a feed and, with a key, deletion vectors (ADR 39)."""
-        defaults = {FEED: "true"} | ({VECTORS: "true"} if self.key else {})
+        has_vectors = bool(self.key) and self.policy.deletion_vectors is not False
+        defaults = {FEED: "true"} | ({VECTORS: "true"} if has_vectors else {})
         declared = self.properties_in_lower_case
         return {name: on for name, on in defaults.items() if name.lower() not in declared} | dict(self.properties or {})
 

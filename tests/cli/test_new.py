@@ -1,5 +1,6 @@
 """`lakehouse new`: what it writes loads, and nobody's files are touched."""
 
+import io
 import json
 import os
 import subprocess
@@ -47,6 +48,32 @@ def test_the_project_loads_as_it_was_written(shop: Path):
         "schedules": ["nightly_checks"],
         "root": str(shop / "lake"),
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "answer", "policy"),
+    [
+        ("off", "", {"deletion_vectors": False}),
+        ("on", "", None),
+        (None, "y", {"deletion_vectors": False}),
+        (None, "", None),
+    ],
+)
+def test_tables_keep_deletion_vectors_unless_somebody_says_that_others_read_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, answer: str, policy: dict[str, bool] | None
+):
+    """A terminal is asked, everybody else has the default."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal(answer + "\n"))
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    options = [] if given is None else ["--deletion-vectors", given]
+    assert main(["new", str(tmp_path / "shop"), *options]) == 0
+    written = yaml.safe_load((tmp_path / "shop/src/shop/defs/lakehouse/defs.yaml").read_text())
+    assert written["attributes"].get("policy") == policy
 
 
 def test_the_project_has_the_files_that_the_answer_names_and_no_others(

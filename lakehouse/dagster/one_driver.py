@@ -1,8 +1,8 @@
 """One driver at a time writes a table on S3: which other runs are alive, and which of them write the table.
 
 On S3, Delta checks whether the file of a commit exists and then writes the file, under a lock of the driver. The second
-of two drivers overwrites the commit of the first (docs/how-to/deploy.md). Runs of one Dagster instance see each other
-by run tags. Only tables by path are guarded: the name of a table does not say where its catalog keeps the table.
+of two drivers overwrites the commit of the first (docs/how-to/object-stores.md). Runs of one Dagster instance see each
+other by run tags. Only tables by path are guarded: the name of a table does not say where its catalog keeps the table.
 
 What else is special to one object store: credentials and patience (lakehouse/delta/location.py), errors
 (lakehouse/delta/file_log.py, lakehouse/spark/diagnosis.py), `VACUUM` (lakehouse/upkeep/carry_out.py), jars

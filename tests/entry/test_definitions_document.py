@@ -52,7 +52,7 @@ def test_the_blocks_on_an_existing_project_are_a_project_that_dg_loads(tmp_path:
 def test_one_variable_says_where_the_tables_of_the_page_on_development_are(place: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("LAKE_ENV", place)
     monkeypatch.setenv("LAKE_ROOT", {"dev": "/data/dev", "prod": "s3a://bucket/lake"}[place])
-    manager = code("docs/how-to/dev-and-prod.md")["place"]()
+    manager = code("docs/how-to/deploy.md")["place"]()
     assert (manager.root, type(manager.spark).__name__) == {
         "dev": ("/data/dev", "LocalSpark"),
         "prod": ("s3a://bucket/lake", "ClusterSpark"),
@@ -62,7 +62,7 @@ def test_one_variable_says_where_the_tables_of_the_page_on_development_are(place
 @pytest.mark.slow
 def test_a_shallow_clone_of_a_table_of_production_is_a_source_of_development(lake: Lake):
     lake.create("prod/orders", [(1, "new"), (2, "delivered"), (3, "new")], "order_id int, status string")
-    page = PROJECT / "docs/how-to/dev-and-prod.md"
+    page = PROJECT / "docs/how-to/deploy.md"
     (statement,) = re.findall(r"```sql\n(.*?)```", page.read_text(), re.DOTALL)
     production, clone = f"{lake.root}/prod/orders", f"{lake.root}/orders"
     places = {"/home/me/shop/lake/orders": clone, "s3a://bucket/lake/orders": production}
@@ -70,7 +70,7 @@ def test_a_shallow_clone_of_a_table_of_production_is_a_source_of_development(lak
         assert written in statement
         statement = statement.replace(written, place)
     lake.spark.sql(statement)
-    assets = [code("docs/how-to/dev-and-prod.md")["open_orders"], dg.AssetSpec("orders")]
+    assets = [code("docs/how-to/deploy.md")["open_orders"], dg.AssetSpec("orders")]
     assert dg.materialize(assets, resources={"io_manager": manager_of(lake)}).success
     assert lake.rows("open_orders") == [(1, "new"), (3, "new")]
     lake.sql("UPDATE {orders} SET status = 'delivered' WHERE order_id = 3")

@@ -74,8 +74,7 @@ def begin(
         now: When it began, in milliseconds since the epoch; the clock's time if None.
 
     Raises:
-        HistoryError (PAST_REFUSED), ExtractError (REFRESH_REFUSED): A full refresh of a history, or of a table that is
-            kept from extracts.
+        WriteError (REFRESH_REFUSED): A full refresh of a history, or of a table that is kept from extracts.
         ReadError (PARTITION_RANGE): Several partitions of an asset that reads changes.
         TableError (UNSAFE_TABLE, FOREIGN_TABLE): The table cannot be written.
         UnreadableLogError, ReadError (NEWER_MARK): Its log or its marks cannot be understood.

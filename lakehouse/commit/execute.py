@@ -131,7 +131,7 @@ def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
     except AnalysisException as error:
         if Meaning.NAME_TAKEN in said_by(error) and run.ref.log(lambda: rows.sparkSession).head() is None:
             where = _refuse_unregistered(rows.sparkSession, run, error)
-            raise TableError.files_without_log(run.name, run.ref.identifier, where or run.ref.location) from error
+            raise TableError.foreign_files(run.name, where or run.ref.location, None) from error
         raise
     within = run.within(rows.schema)
     if within is None:

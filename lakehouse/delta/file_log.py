@@ -284,7 +284,7 @@ class FileLog:
             return UnreadableLogError.catalog_commits(self._table, self._location.address)
         feature = _FEATURE.search(str(error))
         if feature is not None:
-            return UnreadableLogError.unknown_feature(self._table, self._location.address, feature.group(1))
+            return UnreadableLogError.unknown_feature(self._table, feature.group(1), "the package deltalake")
         if "gap" in str(error) or "contiguous" in str(error):
             return UnreadableLogError.unreadable_log(
                 self._table, "a commit file is missing in its middle", BRING_IT_BACK

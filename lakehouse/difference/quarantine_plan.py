@@ -68,7 +68,7 @@ def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None, *, sets
     by_request = run.request.overrides_mark
     cursor = find_cursor(log, own_head, ref.name, run.partitions, positions=False, overrides_mark=by_request)
     if isinstance(cursor, Fresh) and cursor.foreign is not None:
-        raise TableError.foreign_quarantine(run.name, ref.location, cursor.foreign)
+        raise TableError.foreign_table(ref.name, ref.location, cursor.foreign, "quarantine")
     asset = Asset(ref.name, run.table.quarantine, ref, PastRows.COMPUTED)
     return Run(asset, run.run_id, cursor, own_head, slice=run.slice, beside=version_of(head), sets_all=sets_all)
 

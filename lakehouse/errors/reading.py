@@ -175,24 +175,12 @@ class UnreadableLogError(ReadError):
 
     @classmethod
     @with_code("UNKNOWN_FEATURE")
-    def unknown_feature(cls, table: str, where: str, feature: str) -> Self:
-        """The table has a feature that the library for logs does not know."""
+    def unknown_feature(cls, table: str, feature: str, reader: str) -> Self:
+        """The table has a feature that the reader of its log does not know: the package deltalake, or Spark's Delta."""
         return cls(
-            f"The log of '{table}' cannot be read: the table has the feature '{feature}', which the package deltalake "
-            f"does not know.",
-            f"Nothing was written. Give the table its catalog name, Table(name=...), because the log is read through "
-            f"Spark then; or install a deltalake that knows the feature, or drop it: ALTER TABLE delta.`{where}` DROP "
-            f"FEATURE {feature}",
-        )
-
-    @classmethod
-    @with_code("UNSUPPORTED_FEATURE")
-    def unsupported_feature(cls, table: str, features: str) -> Self:
-        """The table has features that Spark's own Delta does not know."""
-        return cls(
-            f"The log of '{table}' cannot be read: the table has the feature {features}, which the Delta of this Spark "
-            f"does not know.",
-            "Nothing was written. Use a Spark whose Delta knows the feature, or drop the feature with such a Spark.",
+            f"The log of '{table}' cannot be read: the table has the feature {feature}, which {reader} does not know.",
+            "Nothing was written. Use a version that knows the feature, or drop the feature with such a version "
+            "(ALTER TABLE ... DROP FEATURE). With a catalog name, Table(name=...), the log is read through Spark.",
         )
 
     @classmethod

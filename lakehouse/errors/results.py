@@ -172,6 +172,15 @@ class WriteError(LakehouseError):
             "known to pass by itself. See the error below this one, and Spark's own log.",
         )
 
+    @classmethod
+    @with_code("REFRESH_REFUSED")
+    def refresh_refused(cls, asset: str, why: str, remedy: str) -> Self:
+        """A full refresh of a table whose source no longer tells what the table holds."""
+        return cls(
+            f"A full refresh of '{asset}' {clause(why)}.",
+            f"Nothing was written. Run it without the run tag {FULL_REFRESH}. {remedy}",
+        )
+
 
 def _of_partitions(partitions: Sequence[str]) -> str:
     listing = ", ".join(partitions[:3]) + (" and others" if len(partitions) > 3 else "")
@@ -220,19 +229,6 @@ class HistoryError(WriteError):
     """A run that would change the past which a history keeps. Nothing was written."""
 
     @classmethod
-    @with_code("PAST_REFUSED")
-    def past_refused(cls, asset: str, *, of_extracts: bool = False) -> Self:
-        """A full refresh of a history: its source no longer tells the past that the table holds."""
-        start_over = "materialize it: its first read goes back as far as the source's own history"
-        if of_extracts:
-            start_over = "deliver its extracts again, the oldest first"
-        return cls(
-            f"'{asset}' keeps a history, and a full refresh would replace its past by what its source still tells.",
-            f"Nothing was written. Run '{asset}' without the run tag {FULL_REFRESH}. To start over, delete the table "
-            f"and {start_over}.",
-        )
-
-    @classmethod
     @with_code("RESTATE_REFUSED")
     def restate_refused(cls, asset: str, moment: str, reason: str) -> Self:
         """A history that cannot be restated from a moment on."""
@@ -258,17 +254,6 @@ class ExtractError(WriteError):
     """An extract that its table does not take. Nothing was written."""
 
     @classmethod
-    @with_code("REFRESH_REFUSED")
-    def refresh_refused(cls, asset: str) -> Self:
-        """A full refresh of a table that is kept from extracts."""
-        return cls(
-            f"'{asset}' is kept from extracts. Every run compares its extract with the whole table, so a full refresh "
-            f"adds nothing.",
-            f"Nothing was written. Run it without the tag {FULL_REFRESH}. If the table or its version is wrong, run it "
-            f"with the tag {ALLOW}{asset}=version, which takes the extract whatever the table holds.",
-        )
-
-    @classmethod
     @with_code("UNKNOWN_EXTRACT")
     def unknown_extract(cls, asset: str, version: str, reason: str) -> Self:
         """An extract of which nobody can tell whether it is older than the table's."""
@@ -289,16 +274,6 @@ class ExtractError(WriteError):
         )
 
     @classmethod
-    @with_code("EMPTY_EXTRACT")
-    def empty_extract(cls, asset: str, version: str) -> Self:
-        """An extract without rows, which is more often a failed delivery than an empty source."""
-        return cls(
-            f"Extract {version} of '{asset}' has no row.",
-            f"Nothing was written. If its source is empty, materialize once with the run tag "
-            f"{ALLOW}{asset}=max_deleted.",
-        )
-
-    @classmethod
     @with_code("OUT_OF_SCOPE")
     def out_of_scope(cls, asset: str, version: str, values: Mapping[str, str]) -> Self:
         """An extract with a row outside the values that its scope names."""
@@ -310,11 +285,10 @@ class ExtractError(WriteError):
 
     @classmethod
     @with_code("DELETIONS_HELD_BACK")
-    def deletions_held_back(cls, asset: str, version: str, deleted: int, of: int, max_deleted: float) -> Self:
-        """An extract that would delete more rows than it may."""
+    def deletions_held_back(cls, asset: str, version: str, lacks: str) -> Self:
+        """An extract that would delete more rows than it may, or without rows: most often a failed delivery."""
         return cls(
-            f"Extract {version} of '{asset}' lacks {deleted:,} of the {of:,} rows in its scope, more than "
-            f"max_deleted={max_deleted} lets it delete.",
+            f"Extract {version} of '{asset}' {lacks}.",
             f"Nothing was written. If these rows are gone at the source, materialize once with the run tag "
             f"{ALLOW}{asset}=max_deleted.",
         )

@@ -47,25 +47,11 @@ class DefinitionError(LakehouseError):
 
     @classmethod
     @with_code("NOTHING_LEFT_OUT")
-    def nothing_left_out(cls, asset: str, write: str, expectation: str, on_failure: str, why: str) -> Self:
-        """An expectation that leaves rows out of a table which no row may be left out of."""
-        article = "an" if write[0] in "AEIOU" else "a"
+    def nothing_left_out(cls, asset: str, expectation: str, on_failure: str, why: str, remedy: str) -> Self:
+        """An expectation that leaves rows out of a table which no row may be left out of, or return to."""
         return cls(
-            f"Asset '{asset}' returns {article} {write}, and its expectation {expectation} has "
-            f"on_failure='{on_failure}', but {clause(why)}. Write on_failure='warn' or 'fail', or leave the rows out "
-            f"in an asset upstream of this one."
-        )
-
-    @classmethod
-    @with_code("NO_QUARANTINE")
-    def no_quarantine(cls, asset: str, expectation: str, on_failure: str, *, writes_by_key: bool) -> Self:
-        """An expectation that needs a key, by which rows go into a quarantine and leave it."""
-        why, instead = "its table declares no key, by which rows are found", "Declare Table(key=...)"
-        if not writes_by_key:
-            why, instead = "an Append keeps each row as it was added", "Return a Merge"
-        return cls(
-            f"The expectation {expectation} of asset '{asset}' has on_failure='{on_failure}', but {why}. {instead}, or "
-            f"take another expectation."
+            f"The expectation {expectation} of asset '{asset}' has on_failure='{on_failure}', but {clause(why)}. "
+            f"{remedy}, or write on_failure='warn' or 'fail'."
         )
 
 

@@ -26,9 +26,9 @@ _ADVICE = {
 }
 """What to do about conditions of Delta whose own sentence does not say so."""
 
-Adoption: TypeAlias = Literal["compare", "go on", "take the extract", "refuse"]
+Adoption: TypeAlias = Literal["compare", "go on", "take the extract", "refuse", "quarantine"]
 """How an asset can adopt the table of another program: it compares the rows with its result, adds later rows to them,
-takes its extract instead of them, or refuses, because it keeps the past of its source."""
+takes its extract instead of them, or refuses, because it keeps a past, or the rows that a table rejected."""
 
 
 class TableError(WriteError):
@@ -74,16 +74,6 @@ class TableError(WriteError):
         )
 
     @classmethod
-    @with_code("FOREIGN_QUARANTINE")
-    def foreign_quarantine(cls, asset: str, where: str, version: int) -> Self:
-        """A table in the place of a quarantine that holds rows of another program."""
-        return cls(
-            f"The quarantine of '{asset}' would be {where}, but that table holds rows that another program committed "
-            f"(version {version}).",
-            "Nothing was written. Move that table, or give the asset another name or root.",
-        )
-
-    @classmethod
     @with_code("UNREGISTERED_TABLE")
     def unregistered_table(cls, asset: str, name: str, where: str, version: int) -> Self:
         """A table that the catalog does not know, in the directory that the catalog gives to a new table."""
@@ -107,23 +97,18 @@ class TableError(WriteError):
         )
 
     @classmethod
-    @with_code("FILES_WITHOUT_LOG")
-    def files_without_log(cls, asset: str, name: str, where: str) -> Self:
-        """Files without a log where a table would be whose first commit cannot tell them from those of a rival."""
-        return cls(
-            f"'{asset}' would create {name}, whose columns are mapped, and its directory {where} has files but no log "
-            f"of Delta, as a writer leaves them that ended before its first commit.",
-            f"Nothing was written. If nobody is creating the table now, remove {where} and run the asset again.",
-        )
-
-    @classmethod
     @with_code("FOREIGN_FILES")
-    def foreign_files(cls, asset: str, where: str, file: str) -> Self:
-        """Files of another program in the directory of a new table."""
+    def foreign_files(cls, asset: str, where: str, file: str | None) -> Self:
+        """Files in the directory of a new table: `file` of another program, or files that no commit names."""
+        if file is not None:
+            which = f"files that Delta did not write: {file}. VACUUM would remove such files."
+            remedy = "Move the files, or put the table elsewhere: another asset key, or Table(path=...)."
+        else:
+            which = "files but no log of Delta, as a writer leaves them that ended before its first commit."
+            remedy = f"If no run is creating the table now, remove {where} and run the asset again."
         return cls(
-            f"'{asset}' would create its table at {where}, and that directory holds files that Delta did not write: "
-            f"{file}. VACUUM would remove such files.",
-            "Nothing was written. Move the files, or put the table elsewhere: another asset key, or Table(path=...).",
+            f"'{asset}' would create its table at {where}, and that directory holds {which}",
+            f"Nothing was written. {remedy}",
         )
 
     @classmethod
@@ -170,6 +155,8 @@ def _way(asset: str, adoption: Adoption) -> str:
             tag = f"{GO_ON_FROM}{asset}=<a version of the source, or now>, which adds the rows of later versions"
         case "take the extract":
             tag = f"{ALLOW}{asset}=version, which replaces its rows by the extract"
+        case "quarantine":
+            return "Move that table, or give the asset another name or root."
         case "refuse":
             return (
                 "A history does not adopt a table, because nobody knows when its rows began to hold: give the asset "

@@ -11,7 +11,7 @@ from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.log import NOTHING_READ
 from lakehouse.delta.policy import Policy, Refresh
 from lakehouse.delta.table import Read, Table
-from lakehouse.errors import FULL_REFRESH, GO_ON_FROM, ExtractError, HistoryError, ReadError
+from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, ReadError, WriteError
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 
 REFRESH_REMEDY = (
@@ -244,8 +244,7 @@ def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ..
 
     Raises:
         ReadError (PARTITION_RANGE): Several partitions of an asset that reads changes.
-        HistoryError (PAST_REFUSED), ExtractError (REFRESH_REFUSED): A full refresh of a history, or of a table that is
-            kept from extracts.
+        WriteError (REFRESH_REFUSED): A full refresh of a history, or of a table that is kept from extracts.
     """
     if asset.incremental and len(partitions) > 1:
         # Each partition has a position of its own: a run of several would begin at the least, and end at no one's.
@@ -254,9 +253,16 @@ def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ..
         return
     match asset.past:
         case PastRows.KEPT:
-            raise HistoryError.past_refused(asset.name, of_extracts=not asset.incremental)
+            start_over = "deliver its extracts again, the oldest first"
+            if asset.incremental:
+                start_over = "materialize it: its first read goes back as far as the source's own history"
+            why = "would replace the past that it keeps by what its source still tells"
+            raise WriteError.refresh_refused(asset.name, why, f"To start over, delete the table and {start_over}.")
         case PastRows.DELIVERED:
-            raise ExtractError.refresh_refused(asset.name)
+            why = "would add nothing, because each run compares its extract with the whole table"
+            remedy = "which takes the extract whatever the table holds"
+            wrong = f"If the table or its version is wrong, give the run tag {ALLOW}{asset.name}=version, {remedy}."
+            raise WriteError.refresh_refused(asset.name, why, wrong)
         case PastRows.COMPUTED | PastRows.APPENDED:
             return
 

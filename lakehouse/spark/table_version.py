@@ -118,7 +118,8 @@ class SparkLog:
             if Meaning.CATALOG_COMMITS in meanings:
                 raise UnreadableLogError.catalog_commits(self._table, self._identifier) from error
             if Meaning.FEATURE_UNSUPPORTED in meanings:
-                raise UnreadableLogError.unsupported_feature(self._table, unsupported_features(error)) from error
+                feature = unsupported_features(error)
+                raise UnreadableLogError.unknown_feature(self._table, feature, "the Delta of this Spark") from error
             remedy = BRING_IT_BACK if Meaning.LOG_BROKEN in meanings else READ_IT_LATER
             raise UnreadableLogError.unreadable_log(self._table, first_line(error), remedy) from error
 

@@ -179,7 +179,7 @@ def take_extract(run: Run, write: Snapshot) -> Run:
             changes.
         ExtractError (UNKNOWN_EXTRACT): The order of the extract and the table's cannot be told.
         ExtractError (OLDER_EXTRACT): The extract is older than the table's, and `on_older="fail"`.
-        ReadError (COLUMN_MISSING), ExtractError (EMPTY_EXTRACT, OUT_OF_SCOPE): The extract is not what it says.
+        ReadError (COLUMN_MISSING), ExtractError (DELETIONS_HELD_BACK, OUT_OF_SCOPE): The extract is not what it says.
     """
     if not run.table.key_columns:
         raise DefinitionError.missing_key(run.name, "Snapshot")
@@ -216,7 +216,7 @@ def _refuse_misfit(run: Run, write: Snapshot) -> None:
     """Refuses an extract that is not what it says, before it is compared."""
     require(write.rows.columns, (*run.table.key_columns, *write.scope_columns), f"The extract of '{run.name}'")
     if write.max_deleted != 1 and "max_deleted" not in run.request.allowed and is_empty(write.rows):
-        raise ExtractError.empty_extract(run.name, str(run.extract))
+        raise ExtractError.deletions_held_back(run.name, str(run.extract), "has no row")
     if isinstance(write.scope, Mapping):
         beyond = write.rows.where(f"NOT ({_scope_condition(write, write.rows)})")
         for row in beyond.select(*map(quote, write.scope_columns)).take(1):
@@ -289,4 +289,6 @@ def refuse_deletions(run: Run, write: Snapshot, deleted: Callable[[], int], stor
     count = deleted()
     rows = stored.count() if count else 0
     if count > Fraction(str(write.max_deleted)) * rows:
-        raise ExtractError.deletions_held_back(run.name, str(run.extract), count, rows, write.max_deleted)
+        share = f"more than max_deleted={write.max_deleted} lets it delete"
+        lacks = f"lacks {count:,} of the {rows:,} rows in its scope, {share}"
+        raise ExtractError.deletions_held_back(run.name, str(run.extract), lacks)

@@ -205,16 +205,19 @@ def refuse_left_out_rows(asset: str, table: Table, kind: type[Write]) -> None:
     """Refuses expectations that leave rows out of a table which no row may be left out of, or which has no quarantine.
 
     Raises:
-        DefinitionError (NOTHING_LEFT_OUT): Rows would be left out that the write needs.
-        DefinitionError (NO_QUARANTINE): Rows could not come back from a quarantine, or be found there.
+        DefinitionError (NOTHING_LEFT_OUT): The write needs such rows, or they could not come back from a quarantine.
     """
     for each in table.expectations:
+        by_key = each.quarantines or each.is_of_key
         if (each.leaves_out or each.is_of_key) and kind.why_all_rows is not None:
-            word, why = each.on_failure, kind.why_all_rows
-            raise DefinitionError.nothing_left_out(asset, kind.__name__, each.check_name, word, why)
-        if (each.quarantines or each.is_of_key) and (kind.past is PastRows.APPENDED or not table.key_columns):
-            writes_by_key = kind.past is not PastRows.APPENDED
-            raise DefinitionError.no_quarantine(asset, each.check_name, each.on_failure, writes_by_key=writes_by_key)
+            why, remedy = kind.why_all_rows, "Leave the rows out in an asset upstream of this one"
+        elif by_key and kind.past is PastRows.APPENDED:
+            why, remedy = "an Append keeps each row as it was added", "Return a Merge"
+        elif by_key and not table.key_columns:
+            why, remedy = "its table declares no key, by which rows are found", "Declare Table(key=...)"
+        else:
+            continue
+        raise DefinitionError.nothing_left_out(asset, each.check_name, each.on_failure, why, remedy)
 
 
 def refuse_lost_changes(run: Run, write: Write) -> None:

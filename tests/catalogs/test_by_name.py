@@ -125,7 +125,7 @@ def test_files_of_a_writer_that_died_are_replaced_or_refused(lake: Named, mappin
     place.mkdir(parents=True)
     (place / "part-00000-a0a0a0a0-1111-2222-3333-444444444444-c000.snappy.parquet").write_bytes(b"half a fi")
     if mapping == "name":
-        with raises_code("FILES_WITHOUT_LOG", match=f"remove file:{place} and run"):
+        with raises_code("FOREIGN_FILES", match=f"remove file:{place} and run"):
             lake.materialize(kept, table)
         shutil.rmtree(place)
     lake.materialize(kept, table)

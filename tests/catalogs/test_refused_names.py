@@ -86,5 +86,5 @@ def test_a_feature_that_this_delta_does_not_know_is_named(lake: Named) -> None:
     lake.sql("DROP TABLE {kept}")
     shutil.copytree(lake.root / "made", lake.root / "newer")
     declare(lake.root / "newer", Declared(("ofTomorrow",)))
-    with raises_code("UNSUPPORTED_FEATURE", match="the feature ofTomorrow, which the Delta of this Spark"):
+    with raises_code("UNKNOWN_FEATURE", match="the feature ofTomorrow, which the Delta of this Spark"):
         TableRef("kept", f"delta.`{lake.root}/newer`", None).log(lambda: lake.spark).head()

@@ -106,7 +106,7 @@ def test_a_restated_extract_drops_what_came_later_and_later_extracts_follow_agai
 def test_a_history_of_extracts_that_cannot_be_kept_is_refused_and_nothing_is_written(lake: Lake) -> None:
     taken(lake, Delivery(1, ONE))
     version = lake.version("past")
-    with raises_code("PAST_REFUSED", match="deliver its extracts again"):
+    with raises_code("REFRESH_REFUSED", match="deliver its extracts again"):
         taken(lake, Delivery(2, ONE), tags={"compare": "a full refresh was asked for"})
     with raises_code("TRACK_CHANGED", match="has tracked a, g and is to track all columns"):
         taken(lake, Delivery(2, ONE), track=None)

@@ -129,7 +129,7 @@ def test_what_cannot_be_computed_anew_is_refused_with_a_way_on(lake: Lake) -> No
     lake.materialize(tracked, KEYED)
     lake.sql("UPDATE {src} SET k = 'b'")
     before = held(lake, "tracked")
-    with raises_code("PAST_REFUSED", match="without the run tag"):
+    with raises_code("REFRESH_REFUSED", match="without the run tag"):
         lake.materialize(tracked, KEYED, compare="a full refresh was asked for")
     with raises_code("TRACK_CHANGED", match="has tracked k and is to track all columns"):
         lake.materialize(whole, KEYED, name="tracked")

@@ -404,7 +404,7 @@ def test_a_column_that_a_result_gets_is_in_the_quarantine_too(source: Lake) -> N
 
 def test_a_quarantine_takes_no_place_that_is_taken(source: Lake) -> None:
     source.create("copies_quarantine", [(1,)], "id int")
-    with raises_code("FOREIGN_QUARANTINE"):
+    with raises_code("FOREIGN_TABLE"):
         source.materialize(copies, TABLE)
     assert not source.exists("copies")
 
@@ -421,7 +421,7 @@ def test_a_column_of_the_quarantine_itself_is_refused_in_a_result(source: Lake) 
 
 @pytest.mark.parametrize(("asset", "table"), [(log, TABLE), (all_rows, Table(expect=POSITIVE))])
 def test_there_is_no_quarantine_of_an_append_and_none_without_a_key(source: Lake, asset: Any, table: Table) -> None:
-    with raises_code("NO_QUARANTINE"):
+    with raises_code("NOTHING_LEFT_OUT"):
         source.materialize(asset, table)
 
 

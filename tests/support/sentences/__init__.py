@@ -1,1 +1,0 @@
-"""The sentences of all errors, by what fails; tests/house/test_errors.py compares them."""

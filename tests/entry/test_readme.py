@@ -4,8 +4,11 @@ import datetime as dt
 import re
 import subprocess
 import sys
+from argparse import ArgumentParser
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from dagster_delta_lakehouse.project import write_project
 from lakehouse import DeltaIOManager, Policy, Read, Table, __version__, checks, validate, views_from
+from lakehouse.cli.main import COMMANDS
 from tests.support.lake import Lake
 from tests.support.slow import slow
 
@@ -285,6 +289,30 @@ def test_what_a_page_points_at_exists():
         files = re.findall(r"`((?:lakehouse|assets|resources|tests|examples)/[a-z0-9_/]+\.(?:py|md))`", text)
         missing += [(page.name, file) for file in files if not (PROJECT / file).exists()]
     assert missing == []
+
+
+def options_of(parser: ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action.choices, dict):
+            for inner in action.choices.values():
+                yield from options_of(inner)
+
+
+def test_a_command_that_a_page_or_a_form_names_exists_and_has_its_options():
+    known = dict[str, set[str]]()
+    for name, (_, place) in COMMANDS.items():
+        parser = ArgumentParser()
+        resolve_name(place).add_arguments(parser)
+        known[name] = set(options_of(parser))
+    wrong = [
+        (page.name, command)
+        for page in [*PAGES, *PROJECT.glob(".github/ISSUE_TEMPLATE/*.yml")]
+        for command in re.findall(r"(?:`|^)lakehouse ([a-z]+[^`\n#]*)", page.read_text(), re.MULTILINE)
+        for name, *words in [command.split()]
+        if name not in known or not {word for word in words if word.startswith("-")} <= known[name]
+    ]
+    assert wrong == []
 
 
 def anchors(page: Path) -> set[str]:

@@ -21,6 +21,7 @@ from lakehouse.difference.between_versions import RowDiff, VersionDiff
 from lakehouse.read.forecast import Forecast, InputForecast, Reading, RunEffect, WriteForecast
 from lakehouse.status.table_status import SourcePosition, TableStatus
 from lakehouse.upkeep.due import Task, UpkeepWork
+from tests.support.for_each import for_each
 
 NOW = 1_700_000_000.0
 MINUTE = 60_000
@@ -97,15 +98,15 @@ DOCTOR = doctor_page(
 PAGES = {"status": STATUS.view(), "changes": CHANGES, "diff": DIFF, "forecast": FORECAST, "doctor": DOCTOR}
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("width", [60, 80, 100, 140])
+@for_each("name", PAGES)
+@for_each("width", [60, 80, 100, 140])
 def test_a_page_is_never_wider_than_the_screen(name: str, width: int) -> None:
     lines = render(PAGES[name], width).splitlines()
     assert max(map(len, lines)) <= width
     assert all(line == line.rstrip() for line in lines)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@for_each("name", PAGES)
 def test_colours_add_nothing_that_the_plain_text_does_not_say(name: str) -> None:
     coloured = render(PAGES[name], 140, "truecolor")
     assert ESCAPE.search(coloured)
@@ -269,8 +270,8 @@ def test_a_run_says_a_line_for_each_asset_and_a_sentence_at_the_end() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
+@for_each(
+    "seconds, text",
     [
         (0, "0 s"),
         (59, "59 s"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lakehouse.commit.rivals import Changed, Conflict, ConflictKind, LostAttempt, classify, describe
 from lakehouse.delta.commit_info import Commit
 from lakehouse.spark.diagnosis import causes, first_line, message
+from tests.support.for_each import for_each
 from tests.support.spark_errors import CONNECT, DELTA, GRPC, PY4J, SPEAKERS, TRACEBACK, py4j, raised
 
 APPEND = (
@@ -88,7 +89,7 @@ def test_a_conflict_is_recognised_in_every_wrapping(
     assert classify(wrapped(name, text)).kind is kind
 
 
-@pytest.mark.parametrize(("name", "kind"), {name: kind for name, text, kind in CONFLICTS if text != DOMAIN}.items())
+@for_each("name, kind", {name: kind for name, text, kind in CONFLICTS if text != DOMAIN}.items())
 def test_a_conflict_is_recognised_by_its_class_alone(name: str, kind: ConflictKind):
     assert classify(raised(name, "", module="delta.connect.exceptions")) == Conflict(kind)
 
@@ -231,7 +232,7 @@ def test_a_message_is_the_first_line_and_no_stack_trace():
     assert re.fullmatch("x{400}", first_line(RuntimeError("x" * 5000)))
 
 
-@pytest.mark.parametrize("table", ["copies", "copies_quarantine"])
+@for_each("table", ["copies", "copies_quarantine"])
 def test_a_lost_attempt_says_of_which_table_a_version_is_if_that_is_a_quarantine(table: str) -> None:
     rival = Commit(5, 1000, "OPTIMIZE")
     lost = LostAttempt(table, Conflict(ConflictKind.FILES), (rival,), Changed.OTHER_ROWS, 1.0)

@@ -15,6 +15,7 @@ from lakehouse.server.jars import DIRECTORY, delta_jars
 from lakehouse.spark.diagnosis import TEMPORARY
 from tests.commit.test_situation import READING
 from tests.spark.test_diagnosis import EXAMPLES
+from tests.support.for_each import for_each
 from tests.support.spark_errors import CLASSIC, CONNECT, DELTA, SPEAKERS, py4j, raised
 
 RUN = replace(READING, changes=())
@@ -98,7 +99,7 @@ def test_the_closed_list_is_of_conditions_that_this_delta_has() -> None:
     assert {condition.split(".")[0] for condition in CONDITIONS} >= CONFLICTS | FILES_GONE | EXPIRED
 
 
-@pytest.mark.parametrize("meaning", TEMPORARY)
+@for_each("meaning", TEMPORARY)
 def test_each_temporary_cause_is_named_in_the_sentence(meaning: Any) -> None:
     texts = {
         "VERSION_EXPIRED": "[DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION] x SQLSTATE: 0AKDC",
@@ -110,7 +111,7 @@ def test_each_temporary_cause_is_named_in_the_sentence(meaning: Any) -> None:
     assert told.code == "COMPUTE" and meaning.value in str(told) and told.is_temporary
 
 
-@pytest.mark.parametrize(
+@for_each(
     "error",
     [
         raised("SparkException", "[INTERNAL_ERROR] x SQLSTATE: XX000"),
@@ -124,7 +125,7 @@ def test_what_nobody_knows_is_neither_called_temporary_nor_blamed_on_the_asset(e
     assert "temporary" not in str(told) and "run it again" not in str(told)
 
 
-@pytest.mark.parametrize("name", [name for name in SPEAKERS if name not in ("Python on the driver", "a library")])
+@for_each("name", [name for name in SPEAKERS if name not in ("Python on the driver", "a library")])
 def test_what_the_asset_says_is_its_own_and_not_delta_s(name: str) -> None:
     error = SPEAKERS[name]("[DELTA_CANNOT_MODIFY_APPEND_ONLY] x")
     assert isinstance(error, Exception)

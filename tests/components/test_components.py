@@ -21,6 +21,7 @@ from lakehouse.dagster.resources import Where
 from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import ViewError
 from tests.components.sandbox import LAKE, UNSTABLE, assets_of, definitions_of, lakehouse_of, root_of
+from tests.support.for_each import for_each
 
 pytestmark = pytest.mark.filterwarnings(*UNSTABLE)
 VIEW = """
@@ -42,9 +43,7 @@ def test_dg_looks_at_the_components_without_pyspark_and_without_the_library():
     assert {"pyspark", "lakehouse", "deltalake", "sqlglot", "pyarrow"} & set(said) == set()
 
 
-@pytest.mark.parametrize(
-    ("attributes", "value"), [(PolicyAttributes, Policy), (RetryAttributes, Retry), (TableAttributes, Table)]
-)
+@for_each("attributes, value", [(PolicyAttributes, Policy), (RetryAttributes, Retry), (TableAttributes, Table)])
 def test_yaml_can_say_every_field_of_a_value_of_the_library(attributes: Any, value: Any):
     assert set(attributes.model_fields) == {field.name for field in fields(value) if field.init}
     assert attributes().value == value()
@@ -220,8 +219,8 @@ def test_sources_below_the_root_of_the_lakehouse_show_their_columns_too(tmp_path
     assert assets["raw/orders"].description == "What was ordered"
 
 
-@pytest.mark.parametrize(
-    ("attributes", "problem"),
+@for_each(
+    "attributes, problem",
     [
         ("{}", "neither a root nor tables"),
         ("{root: nowhere}", "finds no folder"),

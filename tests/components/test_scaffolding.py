@@ -13,6 +13,7 @@ import dagster_delta_lakehouse
 from dagster_delta_lakehouse.definitions_file import complete_definitions
 from lakehouse import incremental
 from tests.components.sandbox import LAKE, UNSTABLE, assets_of
+from tests.support.for_each import for_each
 
 pytestmark = pytest.mark.filterwarnings(*UNSTABLE)
 STOCK = """from pathlib import Path
@@ -32,8 +33,8 @@ def scaffold(place: Path, component: str, form: Literal["yaml", "python"], optio
     scaffold_object(place, typename, json.dumps(options or {}), form, project_root=place.parents[3])
 
 
-@pytest.mark.parametrize("form", ["yaml", "python"])
-@pytest.mark.parametrize("component", dagster_delta_lakehouse.__all__)
+@for_each("form", ["yaml", "python"])
+@for_each("component", dagster_delta_lakehouse.__all__)
 def test_a_component_loads_as_it_was_scaffolded_and_so_does_a_second_one(
     component: str, form: Literal["yaml", "python"]
 ):

@@ -17,6 +17,7 @@ from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark
 from lakehouse.errors import DefinitionError
 from tests.components.sandbox import LAKE, UNSTABLE, assets_of, definitions_of, lakehouse_of
+from tests.support.for_each import for_each
 from tests.support.lake import Lake
 
 pytestmark = pytest.mark.filterwarnings(*UNSTABLE)
@@ -105,7 +106,7 @@ def test_the_code_version_is_what_decides_the_rows():
     assert version(TOTALS.replace("group_name: gold", "code_version: v7")) == "v7"
 
 
-@pytest.mark.parametrize("what", ["", "source: raw/customers\n  extracts: {files: 'a-{version}', columns: a INT}"])
+@for_each("what", ["", "source: raw/customers\n  extracts: {files: 'a-{version}', columns: a INT}"])
 def test_a_history_of_nothing_or_of_two_things_is_refused(what: str):
     yaml = PAST.replace("source: raw/customers", what)
     with pytest.raises(ComponentTreeException) as caught, definitions_of({"b/defs.yaml": yaml}):
@@ -143,8 +144,8 @@ def test_the_version_may_be_the_name_of_a_folder(tmp_path: Path):
     assert extracts.versions(f"{tmp_path}/{{version}}/rows.csv") == ["1", "2"]
 
 
-@pytest.mark.parametrize(
-    ("address", "version", "problem"),
+@for_each(
+    "address, version, problem",
     [
         ("/nowhere/a-{version}.csv", None, "There is no extract at /nowhere/a-{version}.csv"),
         ("s3://bucket/a-{version}.csv", None, "Only files of this machine are listed"),
@@ -239,8 +240,8 @@ def test_extracts_in_yaml_are_the_newest_file_or_the_one_that_the_config_names(
     assert sorted(map(tuple, past)) == [(1, "Bonn"), (1, "Jena"), (2, "Ulm")]
 
 
-@pytest.mark.parametrize(
-    ("cursor", "left"),
+@for_each(
+    "cursor, left",
     [
         (Fresh(), ["1", "2", "10"]),
         (known("int 1"), ["2", "10"]),
@@ -253,7 +254,7 @@ def test_the_extracts_that_a_table_does_not_hold_yet_are_the_newer_ones(cursor: 
     assert extracts.after(cursor, ["1", "2", "10"]) == left
 
 
-@pytest.mark.parametrize("cursor", [Lost("it was emptied", FIRST_GENERATION), known(None)])
+@for_each("cursor", [Lost("it was emptied", FIRST_GENERATION), known(None)])
 def test_a_table_that_does_not_say_which_extract_it_holds_has_no_next_one(cursor: Any):
     with pytest.raises(dg.Failure, match="does not say which extract it holds"):
         Extracts(files="{version}", version="int", columns="").after(cursor, ["1", "2"])
@@ -280,7 +281,7 @@ def test_a_history_skips_no_extract_and_a_scoped_snapshot_neither(
     assert "takes the extract 2026-01-11" not in said
 
 
-@pytest.mark.parametrize("files", ["a.csv", "{version}/a-{version}.csv", ""])
+@for_each("files", ["a.csv", "{version}/a-{version}.csv", ""])
 def test_the_place_of_the_version_in_a_name_is_said_once(files: str):
     with pytest.raises(ValueError, match="once, where the versions of the extracts are"):
         Extracts(files=files, columns="id INT")

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from lakehouse.conflicts.operations import ConcurrentWrite, Layout, Operation
 from lakehouse.conflicts.rules import MATRICES, PAIRS, Group, foresee
 from lakehouse.delta.table import Isolation
+from tests.support.for_each import for_each
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "conflicts.md"
 SHORT = {
@@ -78,7 +77,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("name", TABLES)
+@for_each("name", TABLES)
 def test_the_document_holds_the_table_that_the_rules_give(name: str):
     assert TABLES[name] in DOCUMENT.read_text()
 

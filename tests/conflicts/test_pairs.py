@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.conflicts.operations import Engine, Operation, Verdict
 from lakehouse.conflicts.pairs import FOREIGN, ConflictPair, Writer, conflict_pairs, pool_name, pools, warnings
 from lakehouse.delta.table import Table
+from tests.support.for_each import for_each
 
 FLIGHTS, BY_DAY = "/lake/flights", "/lake/by_day"
 flights = Writer("flights", FLIGHTS, Table(key="id"), Operation.CHANGE)
@@ -90,8 +90,8 @@ def test_any_table_may_meet_writers_that_no_definition_tells_of():
     assert found["a change of its schema or properties"].foreseen.verdict is Verdict.CAN
 
 
-@pytest.mark.parametrize(
-    ("writer", "told"),
+@for_each(
+    "writer, told",
     [
         (flights, None),
         (by_day, None),

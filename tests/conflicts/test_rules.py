@@ -14,6 +14,7 @@ from lakehouse.commit.rivals import classify
 from lakehouse.conflicts.operations import TRAITS, ConcurrentWrite, Engine, Foreseen, Layout, Limit, Operation, Verdict
 from lakehouse.conflicts.rules import GROUP, MATRICES, Documented, foresee, row_level
 from lakehouse.delta.table import Isolation
+from tests.support.for_each import for_each
 
 SEVERITY = list(Verdict)
 APPEND, READ, DELETE = "ConcurrentAppendException", "ConcurrentDeleteReadException", "ConcurrentDeleteDeleteException"
@@ -183,7 +184,7 @@ PUBLISHED = [  # the worse of both directions: INSERT+INSERT, MERGE+INSERT, MERG
 DATA_PAIRS = ((blind, blind), (change, blind), (change, change), (optimize, blind), (optimize, change), (optimize,) * 2)
 
 
-@pytest.mark.parametrize(("table", "cells"), [(row[0], row[1:]) for row in PUBLISHED])
+@for_each("table, cells", [(row[0], row[1:]) for row in PUBLISHED])
 def test_databricks_answers_as_its_matrices_say(table: Layout, cells: tuple[Verdict, ...]):
     for (one, other), cell in zip(DATA_PAIRS, cells, strict=True):
         both = (foresee(one, other, table, Engine.DATABRICKS), foresee(other, one, table, Engine.DATABRICKS))
@@ -204,7 +205,7 @@ def test_on_databricks_nothing_goes_side_by_side_on_a_table_with_identity_column
     assert foresee(within(one, "a"), within(other, "b"), table, Engine.DATABRICKS).verdict is Verdict.CAN
 
 
-@pytest.mark.parametrize("limit", [Limit.COMPLEX_TYPE, Limit.SUBQUERY, Limit.NON_DETERMINISTIC])
+@for_each("limit", [Limit.COMPLEX_TYPE, Limit.SUBQUERY, Limit.NON_DETERMINISTIC])
 def test_conditions_that_rows_cannot_be_compared_by_fall_back_to_files(limit: Limit):
     table = Layout(deletion_vectors=True)
     limited = replace(change, limits=frozenset({limit}))

@@ -1,12 +1,11 @@
 """Whether a quarantine goes with the position of its table: by the versions that the marks of both name."""
 
-import pytest
-
 from lakehouse.cursor.beside import is_ahead, why_quarantine_differs
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark
 from tests.support.commits import History
+from tests.support.for_each import for_each
 
 NAME = "silver/flights_quarantine"
 
@@ -64,7 +63,7 @@ def test_a_run_that_set_all_of_it_may_have_gone_by_what_the_next_run_does_not():
     assert why(history, table_at(6, 1)) is None, "its run has written the table"
 
 
-@pytest.mark.parametrize("beside", [None, 0])
+@for_each("beside", [None, 0])
 def test_a_run_that_planned_before_the_newest_commit_of_the_table_came_too_late(beside: int | None):
     history = quarantine(4) if beside is None else quarantine(-1, 4)
     version = len(history.entries) - 1

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lakehouse.cursor.definition import LONGEST, definition, left_out, read_in, why_handed_otherwise, why_redefined
 from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
 from lakehouse.delta.table import Read, Table
+from tests.support.for_each import for_each
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -116,8 +117,8 @@ def test_an_asset_that_reads_no_changes_computes_all_rows_whatever_it_is_handed(
     assert definition(Table(), None, {}, {}, inputs={"old": "a"}, resources={"rules.least": 1}) == {}
 
 
-@pytest.mark.parametrize(
-    ("inputs", "resources", "said"),
+@for_each(
+    "inputs, resources, said",
     [
         ({"old": "a", "new": "b"}, {"rules.least": 1}, None),
         ({"old": "b", "new": "a"}, {"rules.least": 1}, "its input new was 'b' and is 'a'"),
@@ -136,7 +137,7 @@ def test_another_source_behind_an_input_and_another_value_of_a_resource_are_noti
     assert why_redefined(before, handed(inputs, resources), has_keys=True) is None
 
 
-@pytest.mark.parametrize(("was", "now"), [(16, 17), (17, 16)])
+@for_each("was, now", [(16, 17), (17, 16)])
 def test_so_many_fields_that_they_are_one_part_hide_no_value(was: int, now: int) -> None:
     before, after = (handed({}, {f"shop.f{n}": n for n in range(fields)}) for fields in (was, now))
     assert why_handed_otherwise(before, after) is not None

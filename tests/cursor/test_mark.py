@@ -15,6 +15,7 @@ from lakehouse.cursor.generation import FIRST_GENERATION, Beginning, Generation
 from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, application_id, mark_in, rows_of
 from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.commit_info import NO_ROWS, Commit, Rows
+from tests.support.for_each import for_each
 
 texts = st.text("ab/:'\"\\{}né日\n", max_size=8)
 versions = st.integers(0, 2**60)
@@ -72,7 +73,7 @@ def test_a_generation_comes_back_from_its_text(generation: Generation):
     assert Generation.parse(str(generation)) == generation
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "0~", "0~x", "~3", "cleaned-", "damaged-x", "begun-", "1.5", "٣"])
+@for_each("text", ["", "x", "-1", "0~", "0~x", "~3", "cleaned-", "damaged-x", "begun-", "1.5", "٣"])
 def test_another_text_is_no_generation(text: str):
     with pytest.raises(ValueError, match="no generation"):
         Generation.parse(text)
@@ -98,7 +99,7 @@ def test_spaces_that_another_writer_of_json_would_add_do_not_matter():
     assert Mark.from_json(json.dumps(json.loads(MARK.to_json()), indent=2)) == MARK
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         None,
@@ -125,9 +126,7 @@ def test_a_mark_that_was_cut_off_is_damaged(length: int):
         Mark.from_json(MARK.to_json()[:length])
 
 
-@pytest.mark.parametrize(
-    "name", ["asset", "partition", "generation", "epoch", "run", "attempt", "base", "code_version", "reads"]
-)
+@for_each("name", ["asset", "partition", "generation", "epoch", "run", "attempt", "base", "code_version", "reads"])
 def test_a_mark_that_lacks_a_field_is_damaged(name: str):
     body = json.loads(MARK.to_json())
     del body[FIELD][name]
@@ -174,8 +173,8 @@ def test_a_mark_without_a_definition_is_of_the_first_format():
     assert json.loads(replace(MARK, definition={}).to_json())[FIELD]["format"] == FORMAT
 
 
-@pytest.mark.parametrize(
-    ("operation", "text", "expected"),
+@for_each(
+    "operation, text, expected",
     [
         ("MERGE", MARK.to_json(), MARK),
         ("MERGE", None, None),

@@ -24,6 +24,7 @@ from lakehouse.read.read_plan import InputFacts, ReadArchive, ReadFeed, read_pla
 from lakehouse.read.resolve import read_changes
 from lakehouse.spark.table_version import TableRef
 from tests.support.commits import FEED, TABLE_ID, History, cursor_at, run_of, source_of
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 REF = TableRef.at_path("asset", "/asset")
@@ -46,8 +47,8 @@ def read(commits: tuple[Commit, ...], limits: Read, furthest: int = NOTHING_READ
 MIXED = (compaction(1), write(2), compaction(3), write(4, 25), compaction(5), write(6))
 
 
-@pytest.mark.parametrize(
-    ("limits", "furthest", "last"),
+@for_each(
+    "limits, furthest, last",
     [
         (Read(), NOTHING_READ, 6),
         (Read(max_versions=1), NOTHING_READ, 3),

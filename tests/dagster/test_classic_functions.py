@@ -4,9 +4,8 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 from resources.environments import PROJECT
+from tests.support.for_each import for_each
 
 MODULE = """
 from pyspark.sql import functions as F
@@ -50,7 +49,7 @@ def test_without_the_variable_the_error_names_the_line_of_the_environment():
     assert "[lakehouse.OF_CLASSIC_SPARK]" in ran.stderr
 
 
-@pytest.mark.parametrize("variable", [None, "1"])
+@for_each("variable", [None, "1"])
 def test_pyspark_parses_a_type_that_is_a_text_where_the_function_is_made_so_no_module_can_say_it(variable: str | None):
     """So the documentation asks for a type: the error comes while the module is imported, before this library is asked."""
     ran = said(MODULE.replace("StringType())", '"string")'), variable)

@@ -10,6 +10,7 @@ import dagster as dg
 import pytest
 
 from lakehouse.dagster.code.resource_fields import fields_of, is_secret
+from tests.support.for_each import for_each
 
 
 class Client:
@@ -72,7 +73,7 @@ def test_values_count_and_secrets_objects_and_settings_of_spark_do_not(monkeypat
     }
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "password",
@@ -90,7 +91,7 @@ def test_a_name_that_is_that_of_a_secret(name: str) -> None:
     assert is_secret(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "account_key",

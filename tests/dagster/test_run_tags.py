@@ -27,6 +27,7 @@ from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.run import Run
 from lakehouse.spark.table_version import TableRef, TableVersion
+from tests.support.for_each import for_each
 
 
 def asset(**kinds: Any) -> Asset:
@@ -38,7 +39,7 @@ KEPT = asset(past=PastRows.DELIVERED)
 PAST = asset(past=PastRows.KEPT)
 
 
-@pytest.mark.parametrize("name", [KEPT, PAST])
+@for_each("name", [KEPT, PAST])
 def test_an_extract_is_allowed_what_its_tag_names(name: Asset) -> None:
     tags = {ALLOW + name.name: "version, max_deleted", ALLOW + "other": "version"}
     assert request_by(tags, name).allowed == {"version", "max_deleted"}
@@ -61,8 +62,8 @@ def test_a_history_goes_on_from_now_only() -> None:
         request_by({tag: "now"}, PAST)
 
 
-@pytest.mark.parametrize(
-    ("tag", "of", "said"),
+@for_each(
+    "tag, of, said",
     [
         (f"{ALLOW}silver/customers=anything", KEPT, "one or several of: max_deleted, version"),
         (f"{ALLOW}silver/customers=", KEPT, "cannot be allowed"),
@@ -92,19 +93,19 @@ MEANT: list[dict[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("tags", MEANT)
+@for_each("tags", MEANT)
 def test_a_tag_with_a_meaning_is_taken(tags: dict[str, str]) -> None:
     assert refuse_unknown(tags, ASSETS) == []
 
 
-@pytest.mark.parametrize("tag", [(FULL_REFRESH, "gold/totals,other/table"), (ALLOW + "other/table", "version")])
+@for_each("tag", [(FULL_REFRESH, "gold/totals,other/table"), (ALLOW + "other/table", "version")])
 def test_an_asset_of_another_code_location_is_told_and_not_refused(tag: tuple[str, str]) -> None:
     (sentence,) = refuse_unknown(dict([tag]), ASSETS)
     assert "names 'other/table', which is no asset of this code location, so it has no effect here." in sentence
 
 
-@pytest.mark.parametrize(
-    ("tag", "value", "said"),
+@for_each(
+    "tag, value, said",
     [
         (FULL_REFRESH, "yes", "full_refresh=yes says neither true nor the keys of assets."),
         (FULL_REFRESH, "", "says neither true nor the keys of assets."),
@@ -154,7 +155,7 @@ def test_a_tag_that_was_not_needed_is_told() -> None:
     assert without_effect(replace(run, request=UserRequest())) is None
 
 
-@pytest.mark.parametrize("tag", [FULL_REFRESH, f"{GO_ON_FROM}customers", f"{RESTATE_FROM}customers"])
+@for_each("tag", [FULL_REFRESH, f"{GO_ON_FROM}customers", f"{RESTATE_FROM}customers"])
 def test_a_tag_with_the_last_part_of_a_key_is_refused(tag: str) -> None:
     tags = {tag: "customers"}
     with pytest.raises(ReadError, match="Did you mean crm/customers or silver/customers"):
@@ -162,7 +163,7 @@ def test_a_tag_with_the_last_part_of_a_key_is_refused(tag: str) -> None:
     assert len(refuse_unknown({FULL_REFRESH: "raw/customers"}, ["silver/customers", "crm/customers"])) == 1
 
 
-@pytest.mark.parametrize("value", ["yes", "1", "true ", ""])
+@for_each("value", ["yes", "1", "true ", ""])
 def test_a_value_of_the_tag_for_checks_is_true_or_false(value: str) -> None:
     with pytest.raises(ReadError, match="neither true nor false"):
         refuse_unknown({CHECKS: value}, [])

@@ -25,6 +25,7 @@ from lakehouse.dagster.one_driver import refuse_second_driver
 from lakehouse.dagster.run_tags import DRIVER, KEEPING, NIGHT
 from lakehouse.errors import DefinitionError
 from lakehouse.spark.table_version import TableRef
+from tests.support.for_each import for_each
 from tests.support.interleave import rivals
 from tests.support.marked_tables import append, run
 from tests.support.raises import raises_code
@@ -114,7 +115,7 @@ def test_a_cron_schedule_is_the_consent_and_the_schedule_runs_from_the_start(
     assert not again.run_requests and "is still under way" in str(again.skip_message)
 
 
-@pytest.mark.parametrize("limit", [{"limit": timedelta()}, {"max_bytes": 0}])
+@for_each("limit", [{"limit": timedelta()}, {"max_bytes": 0}])
 def test_a_limit_that_lets_nothing_start_is_refused(limit: dict[str, Any]) -> None:
     with pytest.raises(DefinitionError, match="is not positive"):
         Upkeep(CRON, **limit)

@@ -11,6 +11,7 @@ from lakehouse import Expect, Table
 from lakehouse.cursor.definition import definition, why_redefined
 from lakehouse.delta.expect import SUFFIX, Evaluation
 from lakehouse.spark.table_version import TableRef
+from tests.support.for_each import for_each
 
 NAMES = {
     "amount >= 0": "amount_ge_0",
@@ -23,14 +24,14 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize(("condition", "name"), NAMES.items())
+@for_each("condition, name", NAMES.items())
 def test_a_condition_without_a_name_has_one_that_is_made_of_it(condition: str, name: str) -> None:
     assert Expect(condition).check_name == name
     assert Expect(condition, name="mine").check_name == "mine"
 
 
-@pytest.mark.parametrize(
-    ("given_", "problem"),
+@for_each(
+    "given_, problem",
     [
         ({"condition": " \n"}, "has a condition"),
         (
@@ -54,7 +55,7 @@ def test_two_of_one_name_are_refused() -> None:
         Table(expect=(Expect("a > 0"), Expect("A > 0", "drop")))
 
 
-@pytest.mark.parametrize("other", ["amount > 0", ["amount > 0"], 1])
+@for_each("other", ["amount > 0", ["amount > 0"], 1])
 def test_a_table_expects_expectations(other: Any) -> None:
     with pytest.raises(TypeError, match=r"expect is an Expect\(...\) or a tuple of them"):
         Table(expect=other)

@@ -12,6 +12,7 @@ from deltalake import write_deltalake
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.file_ranges import FileRanges, FileShare
 from lakehouse.delta.location import Location
+from tests.support.for_each import for_each
 
 COLUMNS = ("id", "text", "day", "at", "part", "nothing")
 
@@ -69,8 +70,8 @@ def test_files_whose_range_has_no_key_are_left_out(files: tuple[FileRanges, list
     assert ranges.is_scattered("text", ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    ("share", "words"),
+@for_each(
+    "share, words",
     [
         (FileShare(120, 4), "3 % of 120 files"),
         (FileShare(1000, 1), "1 % of 1,000 files"),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lakehouse.delta.keys import KeyPredicate, KeySet, is_literal
 from lakehouse.delta.limits import MEASURED, in_force
 from lakehouse.delta.text import Literal, literal
+from tests.support.for_each import for_each
 
 numbers = st.none() | st.integers(-50, 50)
 decimals = st.none() | st.decimals(-2, 2, places=1)
@@ -114,7 +115,7 @@ def test_far_keys_do_not_share_a_range():
     assert not holding(predicate.sql.split(" AND (`a` IN")[0], [(500,), (10**8,)], 1)
 
 
-@pytest.mark.parametrize("start", [0, -(10**5), 2**62])
+@for_each("start", [0, -(10**5), 2**62])
 def test_sets_of_scattered_keys_mostly_have_the_same_range(start: int):
     """So the next set's step runs the code that Spark generated for the last one."""
     sets = [Random(seed).sample(range(start, start + 10**6), 2_000) for seed in range(20)]
@@ -123,7 +124,7 @@ def test_sets_of_scattered_keys_mostly_have_the_same_range(start: int):
     assert predicates.most_common(1)[0][1] >= 15
 
 
-@pytest.mark.parametrize("clusters", [17, 40, 100, 1_000])
+@for_each("clusters", [17, 40, 100, 1_000])
 def test_ranges_leave_out_nearly_what_the_widest_gaps_hold(clusters: int):
     """Of so many clusters of neighbours, 16 ranges can leave out 15 gaps."""
     length = 10**6 // clusters
@@ -134,7 +135,7 @@ def test_ranges_leave_out_nearly_what_the_widest_gaps_hold(clusters: int):
     assert held <= 1.125 * (span - gaps) + span / 8
 
 
-@pytest.mark.parametrize(("kind", "bits"), [("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64)])
+@for_each("kind, bits", [("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64)])
 def test_a_rounded_range_ends_where_its_type_ends(kind: str, bits: int):
     """A literal beyond would be of another type, or none."""
     least, most = -(1 << bits - 1), (1 << bits - 1) - 1
@@ -157,7 +158,7 @@ def test_dates_and_decimals_are_said_in_their_own_type():
     assert key_predicate(["d"], [(Decimal("1.50"),)]).sql == "`d` = 1.50BD"
 
 
-@pytest.mark.parametrize(("kind", "said"), [("tinyint", "5Y"), ("smallint", "5S"), ("int", "5"), ("bigint", "5L")])
+@for_each("kind, said", [("tinyint", "5Y"), ("smallint", "5S"), ("int", "5"), ("bigint", "5L")])
 def test_a_whole_number_is_of_its_column_s_type(kind: str, said: str):
     """Of another one it would be cast, and Delta leaves out no file for a cast."""
     assert key_predicate(["d"], [(5,)], types=[kind]).sql == f"`d` = {said}"

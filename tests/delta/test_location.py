@@ -5,39 +5,40 @@ import pytest
 from lakehouse import Table
 from lakehouse.delta.location import CREDENTIALS, Location, Storage
 from lakehouse.spark.table_version import TableRef
+from tests.support.for_each import for_each
 
 KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "hush"}
 
 
-@pytest.mark.parametrize("path", ["/lake/x", "lake/x", "file:/lake/x", "file:///lake/x", "/lake/a:b", "./a:b"])
+@for_each("path", ["/lake/x", "lake/x", "file:/lake/x", "file:///lake/x", "/lake/a:b", "./a:b"])
 def test_a_path_without_a_scheme_names_files_of_this_machine(path: str):
     assert Location(path).storage is Storage.FILES
     assert Location(path).unreadable({}) is None
 
 
-@pytest.mark.parametrize("path", ["/lake/a%2Fb", "file:///lake/a%20b", "/lake/%C3%BC"])
+@for_each("path", ["/lake/a%2Fb", "file:///lake/a%20b", "/lake/%C3%BC"])
 def test_a_path_that_deltalake_would_take_for_another_one_is_left_to_spark(path: str):
     assert "is another character" in str(Location(path).unreadable({}))
     assert TableRef.at_path("t", path).why_only_spark() is not None
 
 
-@pytest.mark.parametrize("path", ["/lake/100%", "/lake/%zz", "/lake/a b", "/lake/ü"])
+@for_each("path", ["/lake/100%", "/lake/%zz", "/lake/a b", "/lake/ü"])
 def test_a_percent_sign_alone_is_a_character_as_others(path: str):
     assert Location(path).unreadable({}) is None
 
 
-@pytest.mark.parametrize("address", ["file:/lake/x", "file:///lake/x", "/lake/x"])
+@for_each("address", ["file:/lake/x", "file:///lake/x", "/lake/x"])
 def test_a_path_is_the_same_however_it_is_written(address: str):
     assert Location(address).path == "/lake/x"
 
 
-@pytest.mark.parametrize("address", ["dbfs:/lake/x", "hdfs:/lake/x", "hdfs://host:9000/x", "wasbs://a@b/x"])
+@for_each("address", ["dbfs:/lake/x", "hdfs:/lake/x", "hdfs://host:9000/x", "wasbs://a@b/x"])
 def test_a_file_system_that_only_spark_reaches_is_left_to_spark(address: str):
     assert Location(address, KEYS).unreadable(dict.fromkeys(sum(CREDENTIALS.values(), ()), "x"))
 
 
-@pytest.mark.parametrize(
-    ("address", "provider"),
+@for_each(
+    "address, provider",
     [("s3a://lake/x", "AWS"), ("s3://lake/x", "AWS"), ("abfss://a@b/x", "AZURE"), ("gs://b/x", "GOOGLE")],
 )
 def test_an_object_store_is_read_with_options_or_with_the_credentials_of_its_own_provider(address: str, provider: str):
@@ -66,7 +67,7 @@ def test_a_name_in_a_catalog_is_left_to_spark():
     assert TableRef.in_catalog("x", "main.lake.x").why_only_spark() is not None
 
 
-@pytest.mark.parametrize("path", ["orders", "./orders", "~/orders", "../orders"])
+@for_each("path", ["orders", "./orders", "~/orders", "../orders"])
 def test_a_table_is_not_at_a_relative_path(path: str):
     with pytest.raises(ValueError, match="path is absolute or has a scheme"):
         Table(path=path)

@@ -19,6 +19,7 @@ from lakehouse.delta.log_files import LocalFiles, StoredFiles
 from lakehouse.errors import UnreadableLogError
 from tests.support.commits import History
 from tests.support.first_commit import CATALOG_COMMITS, Declared, declare
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 APPEND, OVERWRITE = {"mode": "Append"}, {"mode": "Overwrite"}
@@ -117,8 +118,8 @@ def test_a_sum_with_an_unknown_is_unknown():
     assert sum([Rows(1, 0, 0), Rows(0, 2, 0)], NO_ROWS) == Rows(1, 2, 0)
 
 
-@pytest.mark.parametrize(
-    ("found", "written"),
+@for_each(
+    "found, written",
     [
         (commit("WRITE", APPEND, numOutputRows=1, numOutputBytes=10), 10),
         (commit("MERGE", **dict.fromkeys(MERGED, 1), numTargetBytesAdded=11), 11),
@@ -295,8 +296,8 @@ def test_a_walk_to_the_start_reads_a_number_of_commits_linear_in_the_history():
     assert sum(min(count, 10_000) for count in history.pages) < 2 * 10_000
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
+@for_each(
+    "path, name",
     [("`a.b`", "a.b"), ("a", "a"), ("s.a", "s.a"), ("`s.t`.a", "`s.t`.a"), ("s.`a.b`", "s.`a.b`"), ("`a`b`", "`a`b`")],
 )
 def test_a_renamed_column_is_told_by_its_name(path: str, name: str):
@@ -306,7 +307,7 @@ def test_a_renamed_column_is_told_by_its_name(path: str, name: str):
     assert commit("DROP COLUMNS", parameters).renaming is None
 
 
-@pytest.mark.parametrize("operation", ["RENAME COLUMN", "DROP COLUMNS"])
+@for_each("operation", ["RENAME COLUMN", "DROP COLUMNS"])
 def test_a_commit_that_does_not_say_which_column_it_freed_may_have_freed_any(operation: str):
     for parameters in ({}, {"oldColumnPath": "a", "columns": "['a']"}):
         unknown = commit(operation, parameters)

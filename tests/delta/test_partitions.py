@@ -14,6 +14,7 @@ from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
 from lakehouse.errors import WriteError
 from lakehouse.spark.types import CHAR, partition_types
 from tests.delta.test_text import HOSTILE, texts
+from tests.support.for_each import for_each
 from tests.support.spark_text import tokens
 
 NEW_YORK = ZoneInfo("America/New_York")
@@ -42,8 +43,8 @@ def days(zone: ZoneInfo, *found: int, column: str = "day") -> Slice:
     return windowed(*((start, start + timedelta(days=1)) for start in starts), column=column)
 
 
-@pytest.mark.parametrize(
-    ("keys", "column_type", "predicate"),
+@for_each(
+    "keys, column_type, predicate",
     [
         (["east"], "string", "`c` IN ('east')"),
         (["b", "a", "b"], "string", "`c` IN ('a', 'b')"),
@@ -57,8 +58,8 @@ def test_keys_are_values_of_their_columns_type(keys: list[str], column_type: str
     assert keyed(*keys, column="c").predicate({"c": column_type}) == predicate
 
 
-@pytest.mark.parametrize(
-    ("key", "column_type"),
+@for_each(
+    "key, column_type",
     [
         ("east", "int"),
         ("1_0", "int"),
@@ -187,8 +188,8 @@ def of_month(text: str, keyless: str | None = None) -> Slice:
     return Slice((PartitionKey(text, {"day": text}, {"day": window}),))
 
 
-@pytest.mark.parametrize(
-    ("text", "keyless", "column_type"),
+@for_each(
+    "text, keyless, column_type",
     [("2013-01-01", "2013-01-02", "string"), ("20130101", "20130102", "int"), ("01.01.2013", "02.01.2013", "string")],
 )
 def test_a_month_whose_key_is_one_of_its_days_is_refused_on_a_column_that_is_compared_with_the_key(
@@ -200,7 +201,7 @@ def test_a_month_whose_key_is_one_of_its_days_is_refused_on_a_column_that_is_com
     assert of_month(text, keyless).predicate({"day": "date"})
 
 
-@pytest.mark.parametrize(("text", "column_type"), [("2013-01", "string"), ("201301", "int")])
+@for_each("text, column_type", [("2013-01", "string"), ("201301", "int")])
 def test_a_month_whose_key_names_no_day_is_compared_with_the_key(text: str, column_type: str):
     assert of_month(text).predicate({"day": column_type}).startswith("`day` IN (")
 
@@ -215,7 +216,7 @@ def test_an_hour_that_clocks_went_through_twice_is_refused_where_nothing_tells_w
         windows.predicate({"at": "timestamp_ntz"})
 
 
-@pytest.mark.parametrize("day", [date(2024, 11, 3), date(2024, 3, 10), date(2024, 7, 1)])
+@for_each("day", [date(2024, 11, 3), date(2024, 3, 10), date(2024, 7, 1)])
 def test_days_on_which_clocks_are_set_are_like_others(day: date):
     zone = ZoneInfo("America/New_York")
     begin, end = (datetime(d.year, d.month, d.day, tzinfo=zone) for d in (day, day + timedelta(days=1)))

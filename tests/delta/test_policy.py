@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lakehouse.delta.policy import OnNewCode, OnNewColumns, OnSameRows, Policy, Refresh, StatementChoice
 from lakehouse.delta.table import Table
+from tests.support.for_each import for_each
 
 policies = st.builds(
     Policy,
@@ -43,7 +44,7 @@ def test_what_nobody_gives_is_the_first_word():
     assert Table().policy == Policy()
 
 
-@pytest.mark.parametrize("field", ["refresh", "on_new_columns", "on_new_code", "on_same_rows", "statement"])
+@for_each("field", ["refresh", "on_new_columns", "on_new_code", "on_same_rows", "statement"])
 def test_another_word_is_refused_with_the_words_that_there_are(field: str):
     with pytest.raises(ValueError, match=f"{field} is '.*' or '.*', not 'maybe'"):
         Policy(**{field: "maybe"})

@@ -12,6 +12,7 @@ from lakehouse.conflicts.operations import Engine, Layout
 from lakehouse.conflicts.pairs import layout
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Isolation, Table
+from tests.support.for_each import for_each
 
 names = st.sampled_from(["id", "Straße", "a b", "a`b", "a.b", "日"])
 columns = st.sampled_from([(), ("id",), ("id", "a b"), ("日", "a`b", "a.b")])
@@ -153,7 +154,7 @@ def test_a_table_that_could_not_be_kept_cannot_be_declared(declared: dict[str, A
         Table(**declared)
 
 
-@pytest.mark.parametrize("declared", [{"key": 5}, {"partition_by": ("day", 5)}, {"cluster_by": {"day"}}])
+@for_each("declared", [{"key": 5}, {"partition_by": ("day", 5)}, {"cluster_by": {"day"}}])
 def test_names_are_texts(declared: dict[str, Any]):
     with pytest.raises(TypeError, match=f"{next(iter(declared))} is a name or a tuple of names, not"):
         Table(**declared)

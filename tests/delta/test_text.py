@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakehouse.delta.text import Literal, literal, name_parts, quote, quote_all, same
+from tests.support.for_each import for_each
 from tests.support.spark_text import tokens
 
 HOSTILE = [
@@ -62,7 +63,7 @@ def test_a_value_is_a_literal_of_its_own_type(value: Literal, text: str):
     assert literal(value) == text
 
 
-@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
+@for_each("value", ["NaN", "Infinity", "-Infinity"])
 def test_a_decimal_that_sql_does_not_have_is_refused(value: str):
     with pytest.raises(ValueError, match="decimal"):
         literal(Decimal(value))
@@ -86,8 +87,8 @@ def test_a_catalog_name_of_quoted_parts_has_these_parts(parts: list[str]):
     assert name_parts(".".join(map(quote, parts))) == tuple(parts)
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
+@for_each(
+    "name, parts",
     [
         ("flights", ("flights",)),
         ("main.silver.flights", ("main", "silver", "flights")),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.delta.log import NOTHING_READ, VersionRange
+from tests.support.for_each import for_each
 
 
 def test_a_range_reads_after_its_start_and_up_to_its_end():
@@ -24,7 +25,7 @@ def test_a_first_read_covers_version_zero():
     assert len(VersionRange(NOTHING_READ, 0)) == 1
 
 
-@pytest.mark.parametrize(("after", "upto"), [(-2, 3), (5, 4), (0, -1)])
+@for_each("after, upto", [(-2, 3), (5, 4), (0, -1)])
 def test_a_range_that_no_table_has_cannot_be_built(after: int, upto: int):
     with pytest.raises(ValueError, match="range"):
         VersionRange(after, upto)

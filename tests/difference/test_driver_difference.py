@@ -16,6 +16,7 @@ from lakehouse.difference.driver_difference import local_difference
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import Local, collect_all
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 pytestmark = pytest.mark.anywhere
@@ -114,7 +115,7 @@ def test_it_is_the_difference(
     assert found.frame.dtypes == expected.dtypes
 
 
-@pytest.mark.parametrize("by", [touched, touched_by_key])
+@for_each("by", [touched, touched_by_key])
 def test_where_nothing_is_left_only_the_key_is_read(spark: SparkSession, by: Callable[[SparkSession], Touched]) -> None:
     poisoned = spark.range(1).selectExpr(
         "CAST(id AS INT) AS k",

@@ -14,6 +14,7 @@ from dagster_dg_core.context import DgContext
 from dotenv import dotenv_values
 
 from resources.environments import PROJECT
+from tests.support.for_each import for_each
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,7 @@ def dg_dev() -> list[CodeLocationOrigin]:
         return list(WorkspaceFileTarget([made]).create_origins())
 
 
-@pytest.mark.parametrize("command", [dagster_dev, dagster_dev_with_the_workspace, dg_dev])
+@for_each("command", [dagster_dev, dagster_dev_with_the_workspace, dg_dev])
 def test_every_command_loads_the_same_location(command: Callable[[], list[CodeLocationOrigin]]):
     (origin,) = command()
     assert isinstance(origin, ManagedGrpcPythonEnvCodeLocationOrigin)

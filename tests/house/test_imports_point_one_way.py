@@ -5,9 +5,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.support.for_each import for_each
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("lakehouse", "dagster_delta_lakehouse", "resources", "assets", "tests")
@@ -56,8 +59,13 @@ SPARK = {"pyspark", "delta", "deltalake", "pyarrow", "pandas", "py4j", "grpc"}
 DAGSTER = {"dagster", "dagster_pyspark", "pydantic"}
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def imported(path: Path) -> tuple[str, ...]:
     """The full names that a file imports, wherever in it, `from a import b` as `a.b`."""
+    return tuple(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Import(names=names):
@@ -91,7 +99,7 @@ def test_each_package_of_the_library_has_its_place_in_the_order():
     assert parts - set(ORDER) == set()
 
 
-@pytest.mark.parametrize("module", INNER)
+@for_each("module", INNER)
 def test_a_package_of_the_library_imports_only_from_those_before_it(module: str):
     ours = {name for name in imported(MODULES[module]) if name.startswith("lakehouse.")} - {"lakehouse.__version__"}
     names = [name.removeprefix("lakehouse.") for name in ours]
@@ -99,7 +107,7 @@ def test_a_package_of_the_library_imports_only_from_those_before_it(module: str)
     assert after == set()
 
 
-@pytest.mark.parametrize("module", [module for module in INNER if module.startswith("dagster/")])
+@for_each("module", [module for module in INNER if module.startswith("dagster/")])
 def test_a_folder_of_a_room_imports_only_from_those_before_it(module: str):
     names = {name.removeprefix("lakehouse.") for name in imported(MODULES[module])}
     folders = {"/".join(name.split(".")[:2]) for name in names if name.startswith("dagster.")}
@@ -107,7 +115,7 @@ def test_a_folder_of_a_room_imports_only_from_those_before_it(module: str):
     assert folders & set(above) == set()
 
 
-@pytest.mark.parametrize("module", INNER)
+@for_each("module", INNER)
 def test_the_pure_packages_know_neither_spark_nor_dagster_and_only_the_doors_know_dagster(module: str):
     part, names = part_of(module), {top(name) for name in imported(MODULES[module])}
     allowed = {"deltalake", "pyarrow"} if module in WITH_DELTALAKE else set[str]()
@@ -118,7 +126,7 @@ def test_the_pure_packages_know_neither_spark_nor_dagster_and_only_the_doors_kno
     assert names & closed == set()
 
 
-@pytest.mark.parametrize("module", INNER)
+@for_each("module", INNER)
 def test_a_module_imports_from_where_a_name_is_defined_and_not_from_the_front(module: str):
     """`from lakehouse import …` inside the library would close a circle."""
     assert [
@@ -158,7 +166,7 @@ def test_no_package_or_top_level_file_has_the_name_of_a_public_function():
     }
 
 
-@pytest.mark.parametrize("package", PARTS)
+@for_each("package", PARTS)
 def test_a_package_imports_only_those_below_it(package: str):
     above = set(PARTS[PARTS.index(package) + 1 :])
     found = {

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 from lakehouse import Changes, Merge, Table
 from lakehouse.commit.commit import Committed
 from lakehouse.spark.exactness import named_in
+from tests.support.for_each import for_each
 from tests.support.lake import Lake
 from tests.support.model import SRC
 from tests.support.slow import slow
@@ -53,8 +54,8 @@ def test_a_key_that_is_computed_of_what_the_feed_may_tell_otherwise_leaves_out_n
     assert lake.rows("by_hash") == [tuple(row) for row in lake.sql(f"SELECT {key} AS h, id FROM {{src}}")]
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
+@for_each(
+    "text, names",
     [
         ("lower(trim(Name))", ["name"]),
         ("id * 2", ["id"]),

@@ -16,6 +16,7 @@ from lakehouse.read.changes import read_of
 from lakehouse.read.content import Everything, Feed
 from lakehouse.spark.diagnosis import why_unreadable
 from tests.support.assets import copy, log
+from tests.support.for_each import for_each
 from tests.support.lake import Lake
 from tests.support.model import DIM, SRC
 from tests.support.raises import raises_code
@@ -330,7 +331,7 @@ def test_an_append_remembers_a_source_that_it_has_not_read_for_a_while(lake: Lak
     assert [row[0] for row in lake.rows("kept")] == [1, 2, 3, 4, 7, 8]
 
 
-@pytest.mark.parametrize("cause", ["Permission denied", "Read-only file system", "Too many open files"])
+@for_each("cause", ["Permission denied", "Read-only file system", "Too many open files"])
 def test_a_file_that_is_there_is_no_gap(cause: str) -> None:
     error = py4j(f"java.io.FileNotFoundException: /lake/copy/_change_data/part-0.parquet ({cause})")
     assert why_unreadable(error) is None

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse import Append, Merge, Overwrite, Snapshot, Touched, scd
 from lakehouse.read.touched_keys import EveryKey
+from tests.support.for_each import for_each
 
 NO_ROWS: Any = None
 METHODS = ("select", "where", "filter", "drop", "join", "groupBy", "withColumnRenamed", "schema", "collect")
@@ -16,19 +17,19 @@ def every_key() -> Touched:
     return Touched(("id",), EveryKey(), NO_ROWS, ())
 
 
-@pytest.mark.parametrize("method", METHODS)
+@for_each("method", METHODS)
 def test_events_have_no_method_of_a_dataframe_and_say_where_one_is(method: str):
     with pytest.raises(AttributeError, match=rf"Events are no DataFrame.*events\.rows\.{method}$"):
         getattr(scd.Events(NO_ROWS), method)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@for_each("method", METHODS)
 def test_touched_keys_have_no_method_of_a_dataframe_and_say_what_has(method: str):
     with pytest.raises(AttributeError, match=rf"no `{method}`.*touched\.rows.*touched\.of\(frame\)"):
         getattr(every_key(), method)
 
 
-@pytest.mark.parametrize("value", [scd.Events(NO_ROWS), every_key()])
+@for_each("value", [scd.Events(NO_ROWS), every_key()])
 def test_another_attribute_is_as_unknown_as_of_any_object(value: object):
     with pytest.raises(AttributeError, match="has no attribute 'colums'"):
         value.colums  # type: ignore[attr-defined]  # noqa: B018

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse import scd
 from tests.support.events import COLUMNS, frame, past, present, random_events, shown
+from tests.support.for_each import for_each
 
 HISTORIES = int(os.environ.get("LAKEHOUSE_SCD_HISTORIES", "400"))
 KEPT: dict[str, Any] = {
@@ -54,7 +55,7 @@ def test_the_current_rows_of_type_2_are_those_of_type_1(spark: SparkSession):
     assert shown(open_rows) == shown(scd.type1(events, **KEPT).rows)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@for_each("seed", range(4))
 def test_a_truncate_leaves_what_a_fold_leaves_of_random_events(spark: SparkSession, seed: int):
     events = random_events(Random(seed), range(50), truncates=seed)
     truncated = scd.type1(frame(spark, events), **KEPT, apply_as_truncates="op = 'T'")

@@ -30,6 +30,7 @@ from lakehouse.server.settings import (
 )
 from lakehouse.server.versions import minor
 from resources.environments import PROJECT, environment
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 
@@ -135,8 +136,8 @@ def test_our_own_settings_are_safe(tmp_path: Path):
     refuse_secrets(local_settings(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
+@for_each(
+    "key, value",
     [
         ("spark.hadoop.fs.s3a.secret.key", "hunter2"),
         ("spark.hadoop.fs.s3a.access.key", "hunter2"),
@@ -153,7 +154,7 @@ def test_a_secret_is_refused_without_showing_it(key: str, value: str):
     assert "hunter2" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "key",
     [
         "spark.hadoop.hadoop.security.credential.provider.path",
@@ -166,7 +167,7 @@ def test_what_only_points_at_a_secret_is_not_refused(key: str):
     refuse_secrets({key: "org.example.Provider"})
 
 
-@pytest.mark.parametrize(("machine", "heap"), [(2 << 30, 1), (12 << 30, 3), (256 << 30, 4)])
+@for_each("machine, heap", [(2 << 30, 1), (12 << 30, 3), (256 << 30, 4)])
 def test_the_heap_leaves_room_for_the_rest_of_a_laptop(machine: int, heap: int):
     assert driver_gib(machine) == heap
 
@@ -202,7 +203,7 @@ def test_a_root_that_is_a_file_is_refused(tmp_path: Path):
         environment({"LAKEHOUSE_ROOT": f"{tmp_path}/file/lake"})
 
 
-@pytest.mark.parametrize("root", ["s3a://bucket/lake", "dbfs:/lake", "hdfs:/lake", "file:/lake"])
+@for_each("root", ["s3a://bucket/lake", "dbfs:/lake", "hdfs:/lake", "file:/lake"])
 def test_an_address_is_no_local_root(root: str):
     with raises_code("VARIABLE", match="set LAKEHOUSE_ENV to cluster"):
         environment({"LAKEHOUSE_ROOT": root})
@@ -220,7 +221,7 @@ def test_a_cluster_needs_a_root():
         environment({"LAKEHOUSE_ENV": "cluster"})
 
 
-@pytest.mark.parametrize("root", ["/mnt/lake", "file:/mnt/lake"])
+@for_each("root", ["/mnt/lake", "file:/mnt/lake"])
 def test_files_of_this_machine_are_no_root_of_a_cluster(root: str):
     """Two JVMs lose each other's commits there."""
     at = {"LAKEHOUSE_ENV": "cluster", "LAKEHOUSE_ROOT": root}
@@ -245,7 +246,7 @@ def test_a_cluster_takes_its_settings_from_the_environment():
     assert resources["io_manager"].root == "s3a://bucket/lake"
 
 
-@pytest.mark.parametrize("text", ["hunter2", '["hunter2"]', '{"spark.password": {"x": "hunter2"}}'])
+@for_each("text", ["hunter2", '["hunter2"]', '{"spark.password": {"x": "hunter2"}}'])
 def test_settings_that_cannot_be_read_are_not_shown(text: str):
     with raises_code("VARIABLE", match="not a JSON object of strings") as refused:
         environment(
@@ -299,8 +300,8 @@ def test_where_spark_is_can_be_chosen():
     assert (chosen.where, chosen.idle) == (Where.PROCESS, 60)
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "said"),
+@for_each(
+    "variable, value, said",
     [
         ("LAKEHOUSE_SPARK", "classic", "Use server or process"),
         ("LAKEHOUSE_SPARK_IDLE", "0", "not a number of seconds"),

@@ -18,6 +18,7 @@ from lakehouse.server.versions import (
     refuse_other_jars,
     refuse_untested,
 )
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 PROJECT = Path(__file__).parents[2]
@@ -59,18 +60,18 @@ def test_each_tested_spark_has_jars_and_an_environment_of_its_own():
     assert TESTED["Spark"].lowest in SPARKS and TESTED["Spark"].highest in SPARKS
 
 
-@pytest.mark.parametrize("program", TESTED)
+@for_each("program", TESTED)
 def test_the_readme_has_the_table(program: str):
     assert re.search(rf"^\| {program} \| {re.escape(str(TESTED[program]))}\b", README, re.MULTILINE)
 
 
-@pytest.mark.parametrize("spark", ["4.0.1", "4.0.5", "4.1.0", "4.1.4", "4.2.0", "4.2.1", "4.2.0-amzn-1"])
+@for_each("spark", ["4.0.1", "4.0.5", "4.1.0", "4.1.4", "4.2.0", "4.2.1", "4.2.0-amzn-1"])
 def test_a_version_between_the_ends_and_a_repair_pass(spark: str):
     refuse_untested("Spark", spark)
 
 
-@pytest.mark.parametrize(
-    ("program", "other", "install"),
+@for_each(
+    "program, other, install",
     [
         ("Spark", "4.3.0", "pyspark>=4.0.1,<4.3"),
         ("Spark", "4.0.0", "pyspark>=4.0.1,<4.3"),
@@ -95,8 +96,8 @@ def test_the_library_says_so_where_it_is_imported(spark: str, monkeypatch: pytes
         _ = lakehouse.Table
 
 
-@pytest.mark.parametrize("jars", [delta_jars, s3_jars])
-@pytest.mark.parametrize("spark", ["3.5.7", "4.3.0"])
+@for_each("jars", [delta_jars, s3_jars])
+@for_each("spark", ["3.5.7", "4.3.0"])
 def test_a_spark_without_a_tested_delta_has_no_jars(jars: Callable[[str], Any], spark: str):
     with raises_code("VERSION", match=rf"Spark {spark} is not among .*Install pyspark>=4.0.1,<4.3"):
         jars(spark)
@@ -108,7 +109,7 @@ def test_a_connect_server_of_another_minor_than_the_client_is_refused():
         refuse_other_client("4.1.4", "4.2.0")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "settings",
     [
         {"spark.jars.packages": "org.example:thing:1,io.delta:delta-spark_4.2_2.13:4.4.0"},

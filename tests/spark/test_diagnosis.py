@@ -16,6 +16,7 @@ from lakehouse.spark.diagnosis import (
     why_unreadable,
     without_jvm_trace,
 )
+from tests.support.for_each import for_each
 from tests.support.spark_errors import CLASSIC, CONNECT, PY4J, SPEAKERS, py4j, raised
 
 ROWS = dict((*SENTENCES, *TRACES))
@@ -111,7 +112,7 @@ def _alternatives(pattern: str) -> list[str]:
     return words
 
 
-@pytest.mark.parametrize(("words", "meaning"), [(w, m) for p, m in ROWS.items() for w in _alternatives(p)])
+@for_each("words, meaning", [(w, m) for p, m in ROWS.items() for w in _alternatives(p)])
 def test_each_row_is_met_by_an_example_that_means_what_the_row_says(words: str, meaning: Meaning):
     met = [text for text in EXAMPLES if re.search(words, text, re.DOTALL)]
     assert met
@@ -120,7 +121,7 @@ def test_each_row_is_met_by_an_example_that_means_what_the_row_says(words: str, 
             assert meaning in diagnose(error)
 
 
-@pytest.mark.parametrize("text", EXAMPLES)
+@for_each("text", EXAMPLES)
 def test_each_example_is_of_a_row(text: str):
     assert diagnose(py4j(text))
 
@@ -146,8 +147,8 @@ def test_what_a_cause_says_is_the_errors_own_only_where_the_causes_are_asked():
     assert Meaning.FEED_GONE in diagnose(outer) and not said_by(outer)
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
+@for_each(
+    "text, why",
     [
         ("java.io.FileNotFoundException: /lake/_change_data/part-0 (Permission denied)", None),
         ("java.nio.file.AccessDeniedException: s3a://lake/t/_change_data/part-0: Forbidden", None),

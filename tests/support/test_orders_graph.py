@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pytest
-
+from tests.support.for_each import for_each
 from tests.support.orders_graph import wrong
 
 Rows = list[tuple[Any, ...]]
@@ -21,8 +20,8 @@ def test_tables_that_hold_what_the_orders_give_are_right() -> None:
     assert wrong(RIGHT.__getitem__) == []
 
 
-@pytest.mark.parametrize(
-    ("table", "rows"),
+@for_each(
+    "table, rows",
     [
         ("kept", [(1, "a", 10)]),
         ("kept", [(1, "a", 20), (1, "a", 20)]),

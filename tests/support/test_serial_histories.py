@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
+from tests.support.for_each import for_each
 from tests.support.serial_histories import Commit, Rows, Write, violations
 
 COMMITS = (
@@ -38,8 +37,8 @@ def test_a_serial_history_has_no_violation() -> None:
     assert violations(**RIGHT) == []
 
 
-@pytest.mark.parametrize(
-    ("wrong", "text"),
+@for_each(
+    "wrong, text",
     [
         ({"commits": COMMITS[:3], "rows": ((1, 11), (2, 20))}, "three was acknowledged once and committed as []"),
         ({"commits": (*COMMITS, replace(COMMITS[1], version=4))}, "two was acknowledged once and committed as [1, 4]"),

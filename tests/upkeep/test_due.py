@@ -3,11 +3,10 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from lakehouse.delta.growth import LiveFile
 from lakehouse.upkeep.due import DuePart, Rules, UpkeepWork, tasks
 from lakehouse.upkeep.past_files import PastFile
+from tests.support.for_each import for_each
 
 RULES = Rules()
 DAY = 86_400_000
@@ -23,8 +22,8 @@ def due(live: list[LiveFile], past: list[PastFile] | None = None) -> list[Upkeep
     return [task.work for task in tasks(live, past or [], NOW, RULES)]
 
 
-@pytest.mark.parametrize(
-    ("live", "work"),
+@for_each(
+    "live, work",
     [
         ([], []),
         ([LARGE] * 100, []),
@@ -41,7 +40,7 @@ def test_many_small_files_of_one_partition_are_merged(live: list[LiveFile], work
     assert due(live) == work
 
 
-@pytest.mark.parametrize(("deleted", "work"), [(None, []), (0, []), (99_999, []), (100_000, [UpkeepWork.PURGE])])
+@for_each("deleted, work", [(None, []), (0, []), (99_999, []), (100_000, [UpkeepWork.PURGE])])
 def test_a_tenth_of_deleted_rows_is_rewritten(deleted: int | None, work: list[UpkeepWork]) -> None:
     assert due([replace(LARGE, deleted=deleted)]) == work
 
@@ -52,8 +51,8 @@ def test_a_file_that_costs_nothing_to_read_is_left_with_its_deleted_rows() -> No
     assert due([LiveFile(1_000_000, 100, deleted=99)]) == [UpkeepWork.PURGE]
 
 
-@pytest.mark.parametrize(
-    ("past", "work"),
+@for_each(
+    "past, work",
     [
         ([], []),
         ([PastFile("a", 9_999_999, 3, NOW - 8 * DAY)], []),

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from lakehouse.upkeep.registration import (
     release,
     time_travel,
 )
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 DAY = timedelta(days=1)
@@ -32,8 +32,8 @@ def changed(before: Head, name: str, limit: timedelta | None) -> Head:
     return Head(before.version + 1, before.table_id, properties, ())
 
 
-@pytest.mark.parametrize(
-    ("text", "limit"),
+@for_each(
+    "text, limit",
     [
         ("14d", 14 * DAY),
         ("36 h", 1.5 * DAY),
@@ -66,7 +66,7 @@ def test_a_shorter_limit_leaves_what_the_table_keeps() -> None:
     assert (limit_of(registered, "bi"), limit_of(registered, "gold/totals")) == (3 * DAY, 7 * DAY)
 
 
-@pytest.mark.parametrize("days", [60, 10, 5])
+@for_each("days", [60, 10, 5])
 def test_a_retention_that_somebody_sets_after_a_registration_is_what_the_table_promises(days: int) -> None:
     registered = changed(head(), "bi", 30 * DAY)
     properties = {**registered.properties, FILE_RETENTION: f"interval {days} days"}

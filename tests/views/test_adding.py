@@ -6,6 +6,7 @@ import pytest
 
 from lakehouse.views.adding import Added, as_sums
 from lakehouse.views.query import read
+from tests.support.for_each import for_each
 from tests.support.views_in_duckdb import Tables, in_duckdb
 from tests.views import queries
 
@@ -27,8 +28,8 @@ def test_counts_and_sums_over_one_table_are_such() -> None:
     assert sorted(map(str, tables.run(in_duckdb(text)))) == sorted(map(str, tables.run(in_duckdb(SUMS))))
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
+@for_each(
+    "text, why",
     [
         ("SELECT id FROM o", "the query has no GROUP BY"),
         ("SELECT count(*) AS n FROM o", "one row of all rows"),

@@ -11,6 +11,7 @@ import pytest
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.query import read
+from tests.support.for_each import for_each
 from tests.views import queries, tpch
 from tests.views.algebra_sql import sql_of, text_in_duckdb
 
@@ -78,7 +79,7 @@ def test_the_rows_of_the_queries_of_tpch(warehouse: duckdb.DuckDBPyConnection):
     assert {number: rows for number, rows in apart.items() if rows} == {}
 
 
-@pytest.mark.parametrize("name", queries.REFUSED)
+@for_each("name", queries.REFUSED)
 def test_what_no_keys_follow_is_refused(name: str):
     text, code = queries.REFUSED[name]
     with pytest.raises(ViewError) as refused:

@@ -1,8 +1,7 @@
 """The text of an expectation: a condition on the columns of one row, as far as the text says."""
 
-import pytest
-
 from lakehouse.views.sql.conditions import why_no_condition
+from tests.support.for_each import for_each
 
 TAKEN = [
     "amount >= 0",
@@ -48,11 +47,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("condition", TAKEN)
+@for_each("condition", TAKEN)
 def test_a_condition_on_one_row_is_taken(condition: str) -> None:
     assert why_no_condition(condition) is None
 
 
-@pytest.mark.parametrize(("condition", "why"), REFUSED.items())
+@for_each("condition, why", REFUSED.items())
 def test_another_text_is_refused_with_a_reason(condition: str, why: str) -> None:
     assert why in str(why_no_condition(condition))

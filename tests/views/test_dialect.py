@@ -1,18 +1,18 @@
 """A session that reads a text otherwise than its algebra does is refused: it could follow other columns in silence."""
 
-import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse.views.on_spark.bound_text import READ_AS, refuse_other_dialect
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 
-@pytest.mark.parametrize("name", READ_AS)
+@for_each("name", READ_AS)
 def test_spark_has_the_setting_and_reads_texts_so_unless_somebody_sets_it(spark: SparkSession, name: str) -> None:
     assert spark.conf.get(name).lower() == READ_AS[name][0]
 
 
-@pytest.mark.parametrize("name", READ_AS)
+@for_each("name", READ_AS)
 def test_another_value_is_refused(spark: SparkSession, name: str) -> None:
     wanted, otherwise = READ_AS[name]
     refuse_other_dialect(spark)

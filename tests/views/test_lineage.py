@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from lakehouse.errors.views import ViewError
 from lakehouse.views.query import read
 from lakehouse.views.sql.lineage import digest_of_names, is_plain, lineage
+from tests.support.for_each import for_each
 from tests.support.views import TABLES, VIEWS
 from tests.views import queries, tpch
 
@@ -21,8 +22,8 @@ def origins(text: str, schemas: dict[str, dict[str, str]] = queries.TABLES) -> d
     return {output.name: [f"{table}.{column}" for table, column in columns] for output, columns in listed}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@for_each(
+    "text, expected",
     [
         ("SELECT id, amt * 2 AS twice, 1 AS one FROM o", {"id": ["o.id"], "twice": ["o.amt"], "one": []}),
         ("SELECT st, count(*) AS n, sum(amt) AS s FROM o GROUP BY st", {"st": ["o.st"], "n": [], "s": ["o.amt"]}),
@@ -82,7 +83,7 @@ def test_the_items_of_a_list_are_of_its_column():
     assert origins(text, LISTS) == {"id": ["o.id"], "item": ["o.items"]}
 
 
-@pytest.mark.parametrize("number", tpch.QUERIES)
+@for_each("number", tpch.QUERIES)
 def test_only_columns_of_the_tables_are_named(number: int):
     named = {name for names in origins(tpch.QUERIES[number], tpch.SCHEMAS).values() for name in names}
     assert named
@@ -103,7 +104,7 @@ def test_other_columns_of_a_table_and_their_order_give_a_text_without_a_star_no_
     assert digest_of_names(read(text, tables)) == digest_of_names(read(text, others))
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@for_each("text", TEXTS)
 def test_another_type_of_a_column_that_the_text_names_is_another_meaning(text: str):
     tables = {name: dict(column.split() for column in columns.split(", ")) for name, columns in TABLES.items()}
     query = read(text, tables)

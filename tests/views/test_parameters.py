@@ -10,12 +10,13 @@ from lakehouse import Policy, Table, View
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors.views import ViewError
 from lakehouse.views.on_spark.parameters import with_values
+from tests.support.for_each import for_each
 from tests.support.lake import Lake
 from tests.support.views import asset_of
 
 
-@pytest.mark.parametrize(
-    ("sql", "expected"),
+@for_each(
+    "sql, expected",
     [
         ("a >= :x", "a >=  3 "),
         ("a-:x", "a- 3 "),
@@ -32,8 +33,8 @@ def test_a_parameter_is_a_token_of_its_own(sql: str, expected: str):
     assert with_values(sql, {"x": 3}) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
+@for_each(
+    "value, expected",
     [
         ("it's", "'it\\'s'"),
         (None, "NULL"),
@@ -53,7 +54,7 @@ def test_a_value_that_is_no_literal_is_refused():
         with_values(":x", {"x": [1]})
 
 
-@pytest.mark.parametrize("value", ["today", " Now", "yesterday UTC", "12:00", " T7:05:00.25Z"])
+@for_each("value", ["today", " Now", "yesterday UTC", "12:00", " T7:05:00.25Z"])
 def test_a_value_that_is_the_day_of_the_run_is_refused(value: str):
     with pytest.raises(ViewError, match=r"for a time on the day of the run, which no row holds: the parameter :d"):
         View("SELECT id FROM o WHERE day = :d", {"d": value}).check({"o": {"id": "int", "day": "date"}})

@@ -12,6 +12,7 @@ from pyspark.sql.connect.plan import SQL, Aggregate, Filter, Join, Limit, Logica
 from pyspark.sql.connect.window import Window
 
 from lakehouse.views.on_spark.plan_lint import doubts_of_plan
+from tests.support.for_each import for_each
 
 col, lit, expr = F.col, F.lit, F.expr
 SOURCE = Read("orders")
@@ -117,13 +118,13 @@ DOUBTFUL: dict[str, tuple[LogicalPlan, tuple[str, ...], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@for_each("name", RIGHT)
 def test_nothing_is_said_of_what_is_right_or_cannot_be_seen(name: str) -> None:
     plan, key = RIGHT[name]
     assert doubts(plan, *key) == ()
 
 
-@pytest.mark.parametrize("name", DOUBTFUL)
+@for_each("name", DOUBTFUL)
 def test_what_may_differ_from_a_recompute_is_said(name: str) -> None:
     plan, key, sentence = DOUBTFUL[name]
     (said,) = doubts(plan, *key)

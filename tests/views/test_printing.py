@@ -20,6 +20,7 @@ from lakehouse.views.printing import PRINTABLE_FUNCTIONS, REWRITTEN_FUNCTIONS, i
 from lakehouse.views.query import read
 from lakehouse.views.sql.grouping import is_aggregate
 from lakehouse.views.sql.parsing import CALLED, parse
+from tests.support.for_each import for_each
 
 BY_NUMBER = """
 0: cume_dist dense_rank e make_interval percent_rank pi rank row_number
@@ -145,24 +146,24 @@ def tree_of(expression: str):
     return tree
 
 
-@pytest.mark.parametrize("expression", [*CALLS, *EXPRESSIONS])
+@for_each("expression", [*CALLS, *EXPRESSIONS])
 def test_what_is_printable_is_written_as_it_is_read(expression: str):
     assert is_printable(tree_of(expression))
     assert tree_of(expression).sql(dialect="spark").upper() == expression.upper()
 
 
-@pytest.mark.parametrize("expression", OTHER_WORDS)
+@for_each("expression", OTHER_WORDS)
 def test_some_is_written_in_other_words_of_the_same_meaning(expression: str):
     assert is_printable(tree_of(expression))
     assert tree_of(expression).sql(dialect="spark") == OTHER_WORDS[expression]
 
 
-@pytest.mark.parametrize("expression", CHANGED)
+@for_each("expression", CHANGED)
 def test_what_may_change_is_not_printable(expression: str):
     assert not is_printable(tree_of(expression))
 
 
-@pytest.mark.parametrize("call", [*CALLS, *SYNONYMS, *CHANGED])
+@for_each("call", [*CALLS, *SYNONYMS, *CHANGED])
 def test_the_tree_tells_aggregates_and_generators_from_functions_of_a_row(call: str):
     tree, name = tree_of(call), call.partition("(")[0].lower()
     assert is_aggregate(tree) == (name in AGGREGATES or (name in WINDOW_FUNCTIONS and isinstance(tree, exp.AggFunc)))
@@ -179,7 +180,7 @@ def test_each_function_that_is_written_otherwise_is_called_above():
     assert called - PRINTABLE_FUNCTIONS == REWRITTEN_FUNCTIONS - {"interval"}
 
 
-@pytest.mark.parametrize("call", [*CALLS, *SYNONYMS, *CHANGED])
+@for_each("call", [*CALLS, *SYNONYMS, *CHANGED])
 def test_the_tree_has_each_column_of_a_call(call: str):
     """Nobody would see that a column which it loses decides a value."""
     written = set(re.findall(r"(?<!')\b[a-g]\b(?!')", re.sub(r"'[^']*'", "", call)))
@@ -187,7 +188,7 @@ def test_the_tree_has_each_column_of_a_call(call: str):
     assert {each.name for each in tree_of(call).find_all(exp.Column)} >= written - of_a_unit
 
 
-@pytest.mark.parametrize(
+@for_each(
     "call",
     [
         "date_trunc(b, a)",

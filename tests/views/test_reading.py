@@ -1,9 +1,8 @@
 """What the text of a view says, operator by operator; tests/views/shown.py says how it is written down here."""
 
-import pytest
-
 from lakehouse.views.algebra import Place, Query, Scan, nodes_of
 from lakehouse.views.query import names_in, read
+from tests.support.for_each import for_each
 from tests.views.shown import shown
 
 SCHEMAS = {
@@ -239,7 +238,7 @@ def reading(text: str) -> Query:
     return read(text, SCHEMAS, ["low"] if ":low" in text else [])
 
 
-@pytest.mark.parametrize("what", READINGS)
+@for_each("what", READINGS)
 def test_a_text_is_read(what: str):
     text, expected = READINGS[what]
     assert shown(reading(text)) == expected.lstrip("\n")

@@ -1,8 +1,7 @@
 """SQL of an `Aggregate` passes by what is known to go by one row, and by nothing else."""
 
-import pytest
-
 from lakehouse.views.sql.row_sql import why_not_of_the_row
+from tests.support.for_each import for_each
 
 OF_THE_ROW = (
     "v*2",
@@ -64,12 +63,12 @@ OF_MORE = (
 )
 
 
-@pytest.mark.parametrize("sql", OF_THE_ROW)
+@for_each("sql", OF_THE_ROW)
 def test_what_goes_by_the_columns_of_one_row_passes(sql: str):
     assert why_not_of_the_row(sql) is None
 
 
-@pytest.mark.parametrize("sql", OF_MORE)
+@for_each("sql", OF_MORE)
 def test_what_may_go_by_more_is_refused_and_said(sql: str):
     why = why_not_of_the_row(sql)
     assert why is not None and ("one row" in why or "comments" in why)

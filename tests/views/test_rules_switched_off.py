@@ -6,6 +6,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.support.for_each import for_each
 from tests.support.switched_off import switched_off
 from tests.views import queries
 
@@ -66,7 +67,7 @@ def is_right(duck: ModuleType, name: str, seed: int, rounds: int) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES)
+@for_each("rule", RULES)
 def test_a_rule_that_is_switched_off_gives_wrong_rows(rule: str):
     module, old, new, names = RULES[rule]
     with switched_off(module, old, new) as duck:
@@ -77,7 +78,7 @@ R3 = "if other.side is Side.INNER or (not pair.null_safe and rejects_null(pair.e
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", [R3, "if True"])
+@for_each("rule", [R3, "if True"])
 def test_a_missing_row_asks_for_what_its_null_becomes(rule: str):
     """R3: an order without a customer needs the nation 1, which no customer of the touched orders names."""
     with switched_off("restrictions", R3, rule) as duck:

@@ -13,6 +13,7 @@ from lakehouse.spark.driver_rows import Local, small
 from lakehouse.views.on_spark.key_conditions import restrict
 from lakehouse.views.on_spark.running import Execution
 from lakehouse.views.plan import Found, Image, Restriction, SourceRows, Step
+from tests.support.for_each import for_each
 from tests.support.lake import Lake
 
 COLUMNS = "id int, k string, v double, at timestamp"
@@ -120,9 +121,9 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    ("any_of", "expected"),
+@for_each("way", WAYS)
+@for_each(
+    "any_of, expected",
     [
         ((), [0, 1, 2, 3, None]),
         (((Restriction("few", (("`id`", "n"),)),),), [0, 3, None]),

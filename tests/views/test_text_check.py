@@ -6,6 +6,7 @@ from lakehouse.delta.policy import Policy
 from lakehouse.errors.views import ViewError
 from lakehouse.views.view_text import Origin, OutputColumn, ViewText
 from lakehouse.writes.view import View
+from tests.support.for_each import for_each
 
 TABLES = {"orders": {"id": "int", "customer": "int", "amount": "int"}, "customers": {"id": "int", "city": "string"}}
 CITIES = "SELECT city, count(*) AS orders FROM orders o JOIN customers c ON o.customer = c.id GROUP BY city"
@@ -64,8 +65,8 @@ WITH_TYPES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("query", "what", "words"),
+@for_each(
+    "query, what, words",
     [
         ("SELECT date_sub(date(s), 1) AS c, count(*) AS n FROM o GROUP BY 1", "date_sub()", "date_sub"),
         (
@@ -98,8 +99,8 @@ def test_a_sum_of_doubles_is_refused_with_its_place():
         View(query).check(WITH_TYPES)
 
 
-@pytest.mark.parametrize(
-    ("query", "why"),
+@for_each(
+    "query, why",
     [
         (CITIES, None),
         ("SELECT id, city FROM customers", None),

@@ -14,6 +14,7 @@ from lakehouse.views.query import read
 from lakehouse.views.sql.parsing import parse
 from lakehouse.views.steps.row_order import function_names
 from lakehouse.views.touched_plan import touched_plan
+from tests.support.for_each import for_each
 from tests.support.lake import Lake
 from tests.support.slow import slow
 from tests.support.views import Kept
@@ -309,7 +310,7 @@ def test_a_sum_of_doubles_decides_no_key() -> None:
         assert touched_plan(read(text.format(value), schemas), ("total",), ["ev"]).values_before
 
 
-@pytest.mark.parametrize("below", ["x * 2", "coalesce(x, 0)", "i / 2", "CASE WHEN i > 1 THEN x END"])
+@for_each("below", ["x * 2", "coalesce(x, 0)", "i / 2", "CASE WHEN i > 1 THEN x END"])
 def test_a_sum_of_doubles_decides_no_key_through_subqueries_and_branches(below: str) -> None:
     """What is computed further down has a name of its own, and no type that the text tells."""
     rows = f"SELECT cust, y FROM (SELECT cust, {below} AS y FROM ev) UNION ALL SELECT cust, y FROM (SELECT cust, {below} AS y FROM ev)"
@@ -322,8 +323,8 @@ def test_a_sum_of_doubles_decides_no_key_through_subqueries_and_branches(below: 
 SUMS = "SELECT cust, at, sum(x) AS s, sum(i) AS i, count(*) AS n FROM ev GROUP BY cust, at"
 
 
-@pytest.mark.parametrize(
-    ("value", "rows"),
+@for_each(
+    "value, rows",
     [
         ("max(s)", f"SELECT cust, max(s) AS v FROM ({SUMS}) GROUP BY cust"),
         ("max(s)", f"SELECT cust, max(CASE WHEN s > 1 THEN i END) AS v FROM ({SUMS}) GROUP BY cust"),
@@ -345,8 +346,8 @@ def test_what_follows_from_a_sum_of_doubles_decides_no_key_either(value: str, ro
         touched_plan(read(text, {"ev": {"cust": "int", "at": "int", "x": "double", "i": "int"}}), ("v",), ["ev"])
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
+@for_each(
+    "key, text",
     [
         ("cust", f"SELECT cust, max(s) AS v FROM ({SUMS}) GROUP BY cust"),
         (
@@ -367,7 +368,7 @@ def test_a_sum_of_doubles_that_is_only_a_value_is_followed(key: str, text: str) 
     assert touched_plan(read(text, schemas), (key,), ["ev"]).touched
 
 
-@pytest.mark.parametrize("below", ["sum(i)", "max(l)", "sum(x)"])
+@for_each("below", ["sum(i)", "max(l)", "sum(x)"])
 def test_an_average_of_long_numbers_decides_no_key_through_subqueries(below: str) -> None:
     """Spark adds doubles for an average, and 2^53 + 1 is none. The number of rows stays far below that."""
     totals = f"SELECT cust, at, {below} AS y FROM ev GROUP BY cust, at"
@@ -379,7 +380,7 @@ def test_an_average_of_long_numbers_decides_no_key_through_subqueries(below: str
         assert touched_plan(read(text.replace(below, exact), schemas), ("mean",), ["ev"]).values_before
 
 
-@pytest.mark.parametrize("name", sorted((AGGREGATES | WINDOW_FUNCTIONS) & (CHOOSING | SUMMING | AVERAGES | STATISTICS)))
+@for_each("name", sorted((AGGREGATES | WINDOW_FUNCTIONS) & (CHOOSING | SUMMING | AVERAGES | STATISTICS)))
 def test_each_function_of_a_list_is_found_in_the_tree(name: str) -> None:
     """The tree does not keep the name of each one."""
     over = "OVER (PARTITION BY k ORDER BY v)" if name in WINDOW_FUNCTIONS else ""

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from lakehouse.views.files.tokens import canonical, digest_of, tokens
+from tests.support.for_each import for_each
 
 ALIKE = [
     ("SELECT a FROM t", "select  A\n-- what\nfrom /* a /* b */ c */ T"),
@@ -29,27 +28,25 @@ OTHER = [
 """The last letters of a parameter's name decide which value it has."""
 
 
-@pytest.mark.parametrize(("text", "other"), ALIKE)
+@for_each("text, other", ALIKE)
 def test_texts_that_mean_the_same_have_one_digest(text: str, other: str):
     assert digest_of(text, {}) == digest_of(other, {})
 
 
-@pytest.mark.parametrize(("text", "other"), OTHER)
+@for_each("text, other", OTHER)
 def test_texts_that_may_mean_something_else_have_other_digests(text: str, other: str):
     assert canonical(text) != canonical(other)
     assert digest_of(text, {}) != digest_of(other, {})
 
 
-@pytest.mark.parametrize(
-    ("args", "other"), [({"a": 1}, {"a": 2}), ({"a": 1}, {"a": "1"}), ({"a": 1}, {"b": 1}), ({}, {"a": 1})]
-)
+@for_each("args, other", [({"a": 1}, {"a": 2}), ({"a": 1}, {"a": "1"}), ({"a": 1}, {"b": 1}), ({}, {"a": 1})])
 def test_another_value_of_an_argument_is_another_digest(args: dict[str, Any], other: dict[str, Any]):
     assert digest_of("SELECT :a", args) != digest_of("SELECT :a", other)
     assert digest_of("SELECT :a", args) == digest_of("SELECT :a", dict(args))
 
 
-@pytest.mark.parametrize(
-    ("literal", "value"),
+@for_each(
+    "literal, value",
     [
         ("'it''s'", "it's"),
         (r"'it\'s'", "it's"),

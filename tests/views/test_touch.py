@@ -11,6 +11,7 @@ from lakehouse.views.query import names_in, read
 from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
 from lakehouse.views.touch import choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
+from tests.support.for_each import for_each
 from tests.views import queries, tpch
 
 TOUCH = {
@@ -28,7 +29,7 @@ def plan(text: str, *touch: str, changed: set[str] | None = None, small: tuple[s
     return touched_plan(read(text, queries.TABLES), touch, changed or set(queries.TABLES), small)
 
 
-@pytest.mark.parametrize("number", TOUCH)
+@for_each("number", TOUCH)
 def test_the_cheapest_columns_are_taken(number: int):
     assert choose_touch(read(tpch.QUERIES[number], tpch.SCHEMAS), ()).columns == TOUCH[number]
 
@@ -40,7 +41,7 @@ def test_columns_of_the_key_go_before_others():
     assert choose_touch(query, ()).columns == ("seg",)
 
 
-@pytest.mark.parametrize("name", sorted(queries.QUERIES))
+@for_each("name", sorted(queries.QUERIES))
 def test_where_all_rows_of_a_key_have_to_be_seen_only_columns_of_the_key_will_do(name: str):
     query = read(queries.QUERIES[name], queries.TABLES)
     for output in query.outputs:
@@ -82,7 +83,7 @@ def test_a_part_of_the_key_that_determines_the_rest_is_as_good_as_the_key():
     assert choose_touch(query, groups, (), {"customer": ("c_custkey",)}).columns == groups
 
 
-@pytest.mark.parametrize(("number", "tables"), [(5, 6), (7, 6), (8, 8)])
+@for_each("number, tables", [(5, 6), (7, 6), (8, 8)])
 def test_changes_of_all_tables_take_one_step_for_each_edge_of_the_join(number: int, tables: int):
     """Beside one for what changed in each table, and the touched keys. n tables are joined by n - 1 edges."""
     query = read(tpch.QUERIES[number], tpch.SCHEMAS)
@@ -123,7 +124,7 @@ def test_a_value_of_many_rows_that_decides_keys_is_said():
     assert said == ("n of o is computed from many rows, and decides which keys change",)
 
 
-@pytest.mark.parametrize("number", tpch.QUERIES)
+@for_each("number", tpch.QUERIES)
 def test_no_unique_name_of_a_column_is_said(number: int):
     query = read(tpch.QUERIES[number], tpch.SCHEMAS)
     lines = follow(query, choose_touch(query, ()).columns, names_in(tpch.QUERIES[number])).sentences
@@ -149,8 +150,8 @@ def test_no_change_touches_nothing():
     assert plan("SELECT id FROM o", "id", changed={"c"}) == TouchedPlan((), None, ("id",))
 
 
-@pytest.mark.parametrize(
-    ("text", "code"),
+@for_each(
+    "text, code",
     [
         ("SELECT o.id, o.cust IN (SELECT id FROM c) AS key FROM o", "VIEW_KEY_EXPRESSION"),
         ("SELECT id, array_size(split(st, 'x')) AS key FROM o", "VIEW_KEY_EXPRESSION"),
@@ -206,8 +207,8 @@ def test_a_condition_of_a_left_item_that_is_not_written_again_still_counts():
 KEYS = {"o": ("id",), "c": ("id",), "i": ("oid", "item")}
 
 
-@pytest.mark.parametrize(
-    ("text", "key"),
+@for_each(
+    "text, key",
     [
         ("SELECT id, amt FROM o WHERE amt > 1", ("id",)),
         ("SELECT o.id, c.seg FROM o JOIN c ON o.cust = c.id", ("id",)),

@@ -11,6 +11,7 @@ from lakehouse.views.analysis import Analysis, TableFacts
 from lakehouse.views.explained import ChangePath, Following, follow
 from lakehouse.views.query import names_in
 from lakehouse.views.view_text import ViewText
+from tests.support.for_each import for_each
 from tests.support.warehouse import KEYS
 from tests.views import tpch
 
@@ -75,7 +76,7 @@ def kind_of(path: ChangePath, *, is_one_row: bool) -> Kind:
     return Kind.WHOLE if any(read.by is None for read in path.reads) else Kind.BY_KEYS
 
 
-@pytest.mark.parametrize("number", tpch.QUERIES)
+@for_each("number", tpch.QUERIES)
 def test_the_changes_of_each_table_reach_the_keys_of_a_query(number: int):
     of = following(number)
     assert Counter(kind_of(path, is_one_row=not of.touch) for path in of.paths) == PATHS[number]
@@ -86,7 +87,7 @@ def test_most_paths_go_by_keys():
     assert kinds == {Kind.THEMSELVES: 18, Kind.BY_KEYS: 41, Kind.WHOLE: 6, Kind.ONE_ROW: 7}
 
 
-@pytest.mark.parametrize("number", tpch.QUERIES)
+@for_each("number", tpch.QUERIES)
 def test_strict_refuses_a_query_that_needs_all_rows_and_says_why(number: int):
     view, strict = View(tpch.QUERIES[number]), Policy(refresh="strict")
     assert view.check(tpch.SCHEMAS, KEYS).why_whole == OF_ALL_ROWS.get(number)

@@ -13,6 +13,7 @@ import pytest
 
 from lakehouse.views.query import read
 from tests.support import random_queries
+from tests.support.for_each import for_each
 from tests.support.views_in_duckdb import NewRow, NewRowOfWarehouse, Searching, Tables, ViewTable, follow
 from tests.views import queries, tpch
 
@@ -69,7 +70,7 @@ class NewRowWithList(NewRow):
         return None if kind == "int[]" else super().value(name, kind)
 
 
-@pytest.mark.parametrize("name", GENERATED)
+@for_each("name", GENERATED)
 def test_the_table_is_what_a_query_of_lists_says(name: str):
     tables, random = Tables(LISTS), Random(name)
     new_row = NewRowWithList(LISTS, random)

@@ -6,6 +6,7 @@ from lakehouse import Aggregate, Append, Changes, Merge, Overwrite, Policy, Tabl
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import DefinitionError
+from tests.support.for_each import for_each
 from tests.support.lake import Lake
 from tests.support.raises import raises_code
 from tests.support.slow import slow
@@ -103,7 +104,7 @@ def test_a_partition_is_the_whole_of_a_run_of_that_partition(lake: Lake) -> None
         lake.materialize(all_rows, table, slice=first)
 
 
-@pytest.mark.parametrize("share", [-0.1, 1.5])
+@for_each("share", [-0.1, 1.5])
 def test_a_share_is_from_0_to_1(share: float) -> None:
     with pytest.raises(ValueError, match="max_changed is a share of rows from 0 to 1"):
         Policy(max_changed=share)

@@ -15,6 +15,7 @@ from lakehouse.cursor.unread import DAY
 from lakehouse.delta.commit_info import NO_ROWS
 from lakehouse.errors import WriteError
 from tests.support.extracts import HISTORIES, Delivery, Kept, UnknownPastError, day, drawn, number
+from tests.support.for_each import for_each
 from tests.support.lake import Lake, cleaned
 from tests.support.raises import raises_code
 from tests.support.rows_without_spark import UNREAD_ROWS
@@ -232,8 +233,8 @@ def test_an_extract_with_a_new_column_adds_the_column(lake: Lake) -> None:
     assert lake.rows("kept") == [(1, "x", 1, "p", 10), (2, "y", 2, "q", None), (3, "y", 3, "r", None)]
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "said"),
+@for_each(
+    "options, error, said",
     [
         ({"version": True}, TypeError, "an int, a date or a datetime, not True"),
         ({"version": "2026-01-01"}, TypeError, "an int, a date or a datetime, not '2026-01-01'"),

@@ -2,9 +2,8 @@
 
 import json
 
-import pytest
-
 from lakehouse.cursor.code import LONGEST, Code
+from tests.support.for_each import for_each
 
 
 def code(kind: str = "1/3.11", **parts: str) -> Code:
@@ -14,8 +13,8 @@ def code(kind: str = "1/3.11", **parts: str) -> Code:
 BEFORE = code(orders="a", clean="b", LIMIT="c")
 
 
-@pytest.mark.parametrize(
-    ("now", "why"),
+@for_each(
+    "now, why",
     [
         (BEFORE, None),
         (code(orders="A", clean="b", LIMIT="c"), "the code of orders changed"),

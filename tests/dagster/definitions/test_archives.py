@@ -8,6 +8,7 @@ import pytest
 
 from lakehouse import Append, Changes, DeltaIOManager, Merge, Read, Table, validate
 from lakehouse.errors import DefinitionError
+from tests.support.for_each import for_each
 
 READ = dg.AssetIn(metadata=Read(archive="kept/orders"))
 HERE, ELSEWHERE = DeltaIOManager(spark=object(), root="/lake"), DeltaIOManager(spark=object(), root="/other")
@@ -38,8 +39,8 @@ def validated(*archives: Any) -> dg.Definitions:
     return validate(dg.Definitions(assets=[dg.AssetSpec("orders"), copies, *archives], resources=resources))
 
 
-@pytest.mark.parametrize(
-    ("archives", "problem"),
+@for_each(
+    "archives, problem",
     [
         ([], "no such asset. Correct the name"),
         ([archive(Table(path="/far/orders"))], "looks for at /lake/kept/orders, and its table is elsewhere"),
@@ -56,8 +57,6 @@ def test_an_archive_that_a_run_would_not_find_is_refused(archives: list[Any], pr
         validated(*archives)
 
 
-@pytest.mark.parametrize(
-    "found", [archive(), dg.AssetSpec(["kept", "orders"]), archive(Table(path="/lake/kept/orders"))]
-)
+@for_each("found", [archive(), dg.AssetSpec(["kept", "orders"]), archive(Table(path="/lake/kept/orders"))])
 def test_an_archive_below_the_root_of_its_reader_is_taken(found: Any) -> None:
     assert dg.AssetKey(["kept", "orders"]) in validated(found).resolve_all_asset_keys()

@@ -27,6 +27,7 @@ from lakehouse import (
     validate,
 )
 from lakehouse.dagster.failures import as_our_errors
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 PROJECT = Path(__file__).parents[3]
@@ -184,8 +185,8 @@ def test_a_session_that_ends_while_inputs_are_read_is_told_and_may_be_tried_agai
     assert same.value is other
 
 
-@pytest.mark.parametrize(
-    ("kind", "returned", "said"),
+@for_each(
+    "kind, returned, said",
     [
         (Merge, None, "returned nothing, and its annotation says Merge. Nothing was written. Is its `return` missing?"),
         (Overwrite, [1], "returned a value of type list, and its annotation says Overwrite. Nothing was written. Retu"),

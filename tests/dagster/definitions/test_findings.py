@@ -3,7 +3,6 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from lakehouse.dagster.definitions.lateness import lag, staleness
 from lakehouse.delta.commit_info import Commit, count_of
 from lakehouse.delta.log import FileSchema, feed_retention, interval
 from tests.support.commits import TABLE_ID, History
+from tests.support.for_each import for_each
 
 DAY = 86_400_000
 NOW = 100 * DAY
@@ -64,9 +64,7 @@ def test_a_log_that_was_cleaned_behind_the_position_is_as_late_as_it_was_kept_fo
     assert feed("copies", [gone]).records == ({"source": "src", "feed": "the log after version 0 was cleaned up"},)
 
 
-@pytest.mark.parametrize(
-    ("days", "grade"), [(1.0, Grade.PASSED), (5.5, Grade.WARNS), (6.9, Grade.WARNS), (7.5, Grade.FAILED)]
-)
+@for_each("days, grade", [(1.0, Grade.PASSED), (5.5, Grade.WARNS), (6.9, Grade.WARNS), (7.5, Grade.FAILED)])
 def test_the_deadline_is_the_age_of_the_oldest_unread_change_against_what_its_source_keeps(
     days: float, grade: Grade
 ) -> None:
@@ -116,7 +114,7 @@ def test_a_duration_is_the_sum_of_its_parts_however_it_is_written(parts: list[tu
     assert interval(text) == interval(f"INTERVAL {text.upper()}") == expected
 
 
-@pytest.mark.parametrize("text", ["", "interval", "30", "days", "interval 1 month", "interval 1 day and a bit"])
+@for_each("text", ["", "interval", "30", "days", "interval 1 month", "interval 1 day and a bit"])
 def test_what_is_no_duration_of_deltas_is_not_guessed_at(text: str) -> None:
     assert interval(text) is None
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.dagster.definitions.recompute import _last_alike
 from lakehouse.delta.commit_info import Commit
 from tests.support.commits import History
+from tests.support.for_each import for_each
 
 KINDS = ["append", "OPTIMIZE", "VACUUM END", "ADD COLUMNS", "RENAME COLUMN", "SET TBLPROPERTIES"]
 
@@ -34,7 +34,7 @@ def test_the_last_version_with_the_same_rows_and_columns(kinds: list[str], data:
         assert kinds[found + 1] not in {"OPTIMIZE", "VACUUM END"}, "and it is the last one"
 
 
-@pytest.mark.parametrize(("concerned", "found"), [((), 4), ((2,), 1), ((3,), 2)])
+@for_each("concerned, found", [((), 4), ((2,), 1), ((3,), 2)])
 def test_a_commit_of_other_partitions_changes_no_row_of_a_partition(concerned: tuple[int, ...], found: int) -> None:
     history = source(["append"] * 5)
 

@@ -26,6 +26,7 @@ from lakehouse import (
 )
 from lakehouse.errors import DefinitionError
 from tests.support.dagster_house import House
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 from tests.support.tables import DAYS, by_day, copies, landed, number, orders, totals
 
@@ -124,7 +125,7 @@ def test_what_could_never_work_is_refused_when_the_location_loads() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
-@pytest.mark.parametrize("policy", [dg.BackfillPolicy.single_run(), dg.BackfillPolicy.multi_run(7)])
+@for_each("policy", [dg.BackfillPolicy.single_run(), dg.BackfillPolicy.multi_run(7)])
 def test_a_backfill_of_several_partitions_in_a_run_is_refused_where_changes_are_read(policy: dg.BackfillPolicy) -> None:
     @dg.asset(partitions_def=DAYS, backfill_policy=policy, metadata=Table(key="id", partition_by="day"))
     def ranged(orders: Changes) -> Merge: ...
@@ -159,8 +160,8 @@ def test_a_table_inside_one_that_no_asset_makes_is_refused() -> None:
         validate(dg.Definitions(assets=[orders, inside], resources=resources))
 
 
-@pytest.mark.parametrize(
-    ("root", "path"),
+@for_each(
+    "root, path",
     [
         ("/lake", "/lake/orders/inner"),
         ("file:///lake", "/lake/orders/inner"),
@@ -198,7 +199,7 @@ def test_changes_of_an_asset_that_writes_no_table_are_refused() -> None:
         validate(dg.Definitions([orders, lost], resources={"lake": manager}))
 
 
-@pytest.mark.parametrize("of", ["schedule", "sensor"])
+@for_each("of", ["schedule", "sensor"])
 def test_the_definition_of_an_asset_is_no_target(of: str) -> None:
     @dg.asset(metadata=Table(key="id"))
     def copies(orders: Changes) -> Merge: ...

@@ -19,6 +19,7 @@ from lakehouse.dagster.follow.automation import FIRST_PAUSE, Pause, Pauses
 from lakehouse.dagster.follow.requests import short_digest
 from lakehouse.dagster.one_driver import SILENT
 from lakehouse.errors import DefinitionError
+from tests.support.for_each import for_each
 from tests.support.marked_tables import FEED, append, run
 from tests.support.tables import DAYS, orders
 from tests.support.ticks import tick
@@ -233,7 +234,7 @@ def test_the_cursor_holds_the_partitions_that_are_behind_and_no_other() -> None:
     assert pauses.allow({"new": "2", "old": "1"}, 6.0) == {"old"}
 
 
-@pytest.mark.parametrize("text", [None, "", '["a state", 12.0, 3]'])
+@for_each("text", [None, "", '["a state", 12.0, 3]'])
 def test_a_cursor_of_an_earlier_version_starts_afresh(text: str | None) -> None:
     """It had one state for all partitions."""
     assert Pauses.from_text(text) == Pauses()

@@ -13,6 +13,7 @@ from lakehouse.dagster.follow.partitions import KeysOfRows
 from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.table import Table
 from lakehouse.errors import WriteError
+from tests.support.for_each import for_each
 from tests.support.partitioned import SHOPS, Definition, of_one_dimension, of_several, texts_of, types_of, values_of
 from tests.support.predicates import Test, selects
 
@@ -116,8 +117,8 @@ def names(*keys: str) -> dg.StaticPartitionsDefinition:
     return dg.StaticPartitionsDefinition([*keys])
 
 
-@pytest.mark.parametrize(
-    ("definition", "kind", "text", "keys"),
+@for_each(
+    "definition, kind, text, keys",
     [
         (DAYS, "date", "2026-01-02", ["2026-01-02"]),
         (DAYS, "date", "2025-12-31", []),

@@ -8,6 +8,7 @@ from lakehouse.dagster.code_location import table_ref
 from lakehouse.delta.location import Location
 from lakehouse.errors import DefinitionError
 from tests.support.dagster_house import House
+from tests.support.for_each import for_each
 from tests.support.tables import copies, orders
 
 KEYS = {"AWS_ACCESS_KEY_ID": "a"}
@@ -25,8 +26,8 @@ def test_a_table_is_below_the_root_or_at_its_own_address_with_the_options_of_its
     assert table_ref(root, key, Table(name="shop.orders")).files is None
 
 
-@pytest.mark.parametrize(
-    ("root", "options", "problem"),
+@for_each(
+    "root, options, problem",
     [
         ("s3a://lake", {"AZURE_CLIENT_ID": "a"}, "AZURE_CLIENT_ID is not"),
         ("abfss://c@a/lake", KEYS, "AWS_ACCESS_KEY_ID is not"),

@@ -12,6 +12,7 @@ from lakehouse.dagster.follow.tick import Pace
 from lakehouse.dagster.follow.watch import Behind
 from lakehouse.errors import DefinitionError
 from tests.support.dagster_house import House
+from tests.support.for_each import for_each
 from tests.support.lake import Lake
 from tests.support.tables import DAY_1, DAYS, carried, copies, orders
 from tests.support.ticks import requests, tick, ticked
@@ -156,9 +157,7 @@ def test_where_the_log_names_no_partition_each_of_them_may_be_concerned_and_that
     ]
 
 
-@pytest.mark.parametrize(
-    ("newest", "oldest", "waits"), [(5, 5, "yes"), (15, 15, "no"), (5, 90, "yes"), (5, 101, "no"), (None, None, "no")]
-)
+@for_each("newest, oldest, waits", [(5, 5, "yes"), (15, 15, "no"), (5, 90, "yes"), (5, 101, "no"), (None, None, "no")])
 def test_a_burst_of_changes_is_waited_for_but_not_for_ever(
     newest: float | None, oldest: float | None, waits: str
 ) -> None:
@@ -167,7 +166,7 @@ def test_a_burst_of_changes_is_waited_for_but_not_for_ever(
     assert not Pace().is_early(Behind("x", {}, *times), NOW)
 
 
-@pytest.mark.parametrize("wrong", [{"debounce": -1}, {"max_runs": 0}, {"max_partitions": 0}, {"silent": 0}])
+@for_each("wrong", [{"debounce": -1}, {"max_runs": 0}, {"max_partitions": 0}, {"silent": 0}])
 def test_a_pace_at_which_nothing_would_ever_run_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Pace(**wrong)  # pyright: ignore[reportArgumentType]

@@ -25,7 +25,7 @@ TITLES = {
     "expectations": "Expectations",
     "hourly": "Fifty days of an hourly table",
     "contention": "Writers that meet",
-    "stores": "On S3, beside a disk",
+    "stores": "On S3 and on a disk",
     "cold": "A process for every run",
     "live": "From source commit to gold",
 }

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.cursor.definition import digest, partitions
 from lakehouse.dagster.code_location import is_function, maps_partitions, table_ref
 from lakehouse.dagster.slices import slice_of
+from lakehouse.dagster.table_facts import content_version, version_reports
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.partition_keys import Slice
@@ -61,12 +62,16 @@ def resources_of(execution: dg.AssetExecutionContext) -> dict[str, Any]:
 
 def keys_of_code_location(execution: dg.AssetExecutionContext) -> frozenset[str]:
     """The asset keys of the code location, their parts joined by "/"; without a code location, those of the job."""
-    op = execution.op_execution_context
-    try:
-        graph = op.repository_def.asset_graph
-    except Exception:  # dg.materialize has no code location; Dagster exports no name of the error
-        graph = op.job_def.asset_layer.asset_graph
+    graph = _asset_graph(execution.op_execution_context)
     return frozenset(key.to_user_string() for key in graph.get_all_asset_keys())
+
+
+def _asset_graph(op: dg.OpExecutionContext) -> Any:
+    """The assets of the code location; without a code location, those of the job."""
+    try:
+        return op.repository_def.asset_graph
+    except Exception:  # dg.materialize has no code location; Dagster exports no name of the error
+        return op.job_def.asset_layer.asset_graph
 
 
 def to_log(log: dg.DagsterLogManager) -> Listener:
@@ -134,10 +139,27 @@ def source_of(
     table = Table.from_metadata((upstream.definition_metadata if upstream is not None else None) or {})
     ref = table_ref(location, context.asset_key, table)
     log, head = log_and_head(ref, session, reader)
+    if context.has_input_name:
+        _note_version(context.asset_key, log, head)
     slice_ = None
     if context.has_asset_partitions and table.partition_columns and _asks_for_partitions(context):
         slice_ = slice_of(ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
     return pin_source(session, ref, table, log, head, slice_)
+
+
+def _note_version(key: dg.AssetKey, log: Log, head: Head) -> None:
+    """Notes in Dagster which version of a table that no asset makes the step reads, so that its result is not stale."""
+    op = step_context()
+    if op is None or not op.has_assets_def or not _asset_graph(op).get(key).is_external:
+        return
+    step, version = cast("Any", op.get_step_execution_context()), content_version(log, head)
+    last = step.maybe_fetch_and_get_input_asset_version_info(key)
+    if last is not None and last.data_version is not None and last.data_version.value == version:
+        return
+    for report in version_reports(op.instance, {key: version}):
+        op.instance.report_runless_asset_event(report)
+    step.wipe_input_asset_version_info(key)  # Dagster has looked before the step began
+    step.maybe_fetch_and_get_input_asset_version_info(key)
 
 
 def log_and_head(ref: TableRef, session: Callable[[], SparkSession], reader: str) -> tuple[Log, Head]:

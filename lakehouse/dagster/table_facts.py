@@ -45,6 +45,29 @@ def content_version(log: Log, head: Head) -> str:
     return f"{head.table_id}@{next(changing, head.version)}"
 
 
+def version_reports(instance: dg.DagsterInstance, versions: Mapping[dg.AssetKey, str]) -> list[dg.AssetMaterialization]:
+    """A materialization of no run for each table that no asset makes, if Dagster does not know its data version.
+
+    Not an observation: Dagster does not ask for these when it decides whether a table that reads this one is stale. A
+    table that runs materialize, of another code location or as a quarantine, is left to its runs.
+    """
+    records = {
+        record.asset_entry.asset_key: record.asset_entry.last_materialization_record
+        for record in instance.get_asset_records([*versions])
+    }
+    return [
+        dg.AssetMaterialization(key, tags={DATA_VERSION: version})
+        for key, version in sorted(versions.items())
+        if _is_news(version, records.get(key))
+    ]
+
+
+def _is_news(version: str, last: dg.EventLogRecord | None) -> bool:
+    if last is None:
+        return True
+    return not last.run_id and (last.event_log_entry.tags or {}).get(DATA_VERSION) != version
+
+
 def row_counts(rows: Rows) -> dict[str, int]:
     """How many rows were inserted, updated and deleted, without what is not known."""
     counts = {"inserted": rows.inserted, "updated": rows.updated, "deleted": rows.deleted}

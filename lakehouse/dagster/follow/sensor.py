@@ -31,8 +31,9 @@ def change_sensor(
     partitions whose rows changed. Tables of a run that is under way are left to that run. After a failed run it waits
     for the tables to move. Each tick says what it looked at, what it left out and why.
 
-    A table that has an automation condition is looked at, and not asked for: the condition does that. New data versions
-    of tables that no asset makes are reported as observations.
+    A table that has an automation condition is looked at, and not asked for: the condition does that. A new data
+    version of a table that no asset makes is reported as a materialization of no run, so that Dagster knows which
+    tables are stale.
 
     Args:
         name: The sensor's name.

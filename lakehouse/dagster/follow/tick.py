@@ -15,7 +15,7 @@ from lakehouse.dagster.follow.requests import Request, Started, ending, for_curs
 from lakehouse.dagster.follow.watch import Behind, Look, UpToDate, Watch
 from lakehouse.dagster.one_driver import SILENT, UNDER_WAY, silence
 from lakehouse.dagster.run_tags import SENSOR, UNREAD
-from lakehouse.dagster.table_facts import DATA_VERSION
+from lakehouse.dagster.table_facts import version_reports
 from lakehouse.delta.commit_info import count_of
 
 _SHOWN = 10
@@ -100,12 +100,11 @@ class Tick:
         self._dead = list[str]()
         self._waits = dict[dg.AssetKey, str]()
         cursor: dict[str, Any] = json.loads(context.cursor or "{}")
-        self._observed: dict[str, str] = cursor.get("observed", {})
         self._before = from_cursor(cursor.get("asked", {}))
         self._started = Started(self._instance, name)
 
     def result(self) -> dg.SensorResult:
-        """The runs that are asked for, or why none is, and what was observed."""
+        """The runs that are asked for, or why none is, and the new versions of tables that others write."""
         runs = self._under_way()
         looked = self._watch.look(self._instance)
         looks = looked.tables
@@ -117,25 +116,16 @@ class Tick:
         return dg.SensorResult(
             run_requests=requests,
             skip_reason=None if requests else sentence,
-            asset_events=self._observations(looked.data_versions),
-            cursor=self._cursor(looked.data_versions, looks),
+            asset_events=version_reports(self._instance, looked.data_versions),
+            cursor=self._cursor(looks),
         )
 
-    def _observations(self, versions: Mapping[dg.AssetKey, str]) -> list[dg.AssetObservation]:
-        """An observation of each foreign table whose data version is another than at the last tick."""
-        return [
-            dg.AssetObservation(key, tags={DATA_VERSION: version})
-            for key, version in sorted(versions.items())
-            if self._observed.get(key.to_user_string()) != version
-        ]
-
-    def _cursor(self, versions: Mapping[dg.AssetKey, str], looks: Mapping[dg.AssetKey, Look]) -> str:
-        """What was observed, and for which state each table that is not up to date was asked for last."""
-        observed = {key.to_user_string(): version for key, version in sorted(versions.items())}
+    def _cursor(self, looks: Mapping[dg.AssetKey, Look]) -> str:
+        """For which state each table that is not up to date was asked for last."""
         before = {
             key: each for key, each in self._before.items() if not isinstance(looks.get(key, UpToDate()), UpToDate)
         }
-        return json.dumps({"observed": observed, "asked": for_cursor(before)})
+        return json.dumps({"asked": for_cursor(before)})
 
     def _sentence(
         self,

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import dagster as dg
 
-from lakehouse.dagster.definitions.nightly import Nightly
 from lakehouse.dagster.nights.keeping import Upkeep
+from lakehouse.dagster.nights.night_schedule import Nightly
 
 _SENSOR, _NIGHTLY_CHECKS, _UPKEEP = "lakehouse/sensor", "lakehouse/nightly_checks", "lakehouse/upkeep"
 

@@ -4,6 +4,8 @@ A new check is a `CheckName` with its description here, and with the table that 
 method of `Checked`, which `finding_of` calls; and the judgement, in lakehouse/dagster/definitions/findings.py.
 """
 
+import math
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +21,7 @@ from lakehouse.dagster.definitions.findings import Finding, Grade
 from lakehouse.dagster.definitions.past_checks import CHECK, LEFT_OUT, NEVER, MadeCheck, last_compared, last_made
 from lakehouse.dagster.definitions.recompute import Sample, may_be_archive, why_not_recomputed
 from lakehouse.dagster.expectation_checks import answer_of, refuse_taken_names, specs_of
+from lakehouse.dagster.nights.night_schedule import Nightly, missed_night
 from lakehouse.dagster.quarantines import is_quarantine
 from lakehouse.dagster.run_tags import CHECKS
 from lakehouse.delta.expect import Expect
@@ -30,6 +33,10 @@ NAMES: tuple[CheckName, ...] = get_args(CheckName)
 EXPENSIVE = frozenset({"recompute", "keys", "archive"})
 """Checks that read the whole table: a run that materializes the asset leaves them to a run of their own."""
 MAX_LAG, MARGIN = timedelta(days=1), timedelta(days=2)
+_NO_NIGHTS = 'Run this check, or leave it to the nightly checks: nightly_checks="0 3 * * *" makes the schedule of them.'
+_MISSED = (
+    "The nightly checks of {} have not run. See whether Dagster's daemon runs, and its schedule nightly_checks is on."
+)
 _LIMITS = "limits"
 """Metadata of a check's definition: its limits."""
 _DESCRIPTIONS: Mapping[CheckName, str] = {
@@ -57,6 +64,7 @@ class CheckLimits:
     sample: Sample = None
     max_lag: timedelta = MAX_LAG
     margin: timedelta = MARGIN
+    night: Nightly | None = None
 
     def __post_init__(self) -> None:
         if (self.sample or 1) <= 0 or self.sample == 0 or min(self.max_lag, self.margin) <= timedelta():
@@ -148,11 +156,11 @@ def checks(
 
 
 def checks_beside(
-    own: Collection[dg.AssetCheckKey], tables: Mapping[dg.AssetKey, CheckableTable]
+    own: Collection[dg.AssetCheckKey], tables: Mapping[dg.AssetKey, CheckableTable], night: Nightly | None = None
 ) -> Sequence[dg.AssetChecksDefinition]:
     """Every check that can be made of each table which a `DeltaIOManager` has, except those that are there already."""
     managed = {key: checked for key, checked in tables.items() if checked.table.root is not None}
-    return _made(managed, NAMES, CheckLimits(), own, with_expectations=True)
+    return _made(managed, NAMES, CheckLimits(night=night), own, with_expectations=True)
 
 
 def _made(
@@ -213,18 +221,18 @@ def _checks_of(
     expectations: Sequence[Expect] = (),
 ) -> dg.AssetChecksDefinition:
     """One step for all checks of a table, any of which can be asked for."""
+    specs = [
+        dg.AssetCheckSpec(id_of(name), asset=subject.key, description=_DESCRIPTIONS[name], metadata=limits.metadata)
+        for name in made
+    ] + specs_of(subject.key, expectations)
 
     @dg.multi_asset_check(
         name=step,
-        specs=[
-            dg.AssetCheckSpec(id_of(name), asset=subject.key, description=_DESCRIPTIONS[name], metadata=limits.metadata)
-            for name in made
-        ]
-        + specs_of(subject.key, expectations),
+        specs=specs,
         can_subset=True,
         required_resource_keys=set(subject.resources.values()),
     )
-    def checks_of_table(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+    def checks_of_table(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
         selected = {check.name for check in context.selected_asset_check_keys}
         is_materialized = _materializes(context, subject.table.asset)
         omitted = EXPENSIVE if is_materialized else frozenset[str]()
@@ -234,27 +242,37 @@ def _checks_of(
                 if id_of(name) not in selected:
                     continue
                 if name in omitted:
-                    answer = _leave_out(context, subject.key, name)
+                    answer = _leave_out(context, subject.key, name, limits.night)
                 else:
                     answer = shown(finding_of(name, checked, limits))
                 if answer is not None:
+                    selected.discard(id_of(name))
                     yield dg.AssetCheckResult(asset_key=subject.key, check_name=id_of(name), **answer)
             due = [each for each in expectations if each.check_name in selected and not is_materialized]
             for evaluation in checked.evaluations(due):
                 name = evaluation.expect.check_name
+                selected.discard(name)
                 yield dg.AssetCheckResult(asset_key=subject.key, check_name=name, **answer_of(evaluation, "the table"))
+        for spec in specs:
+            if spec.name in selected:  # else Dagster logs that the step has not yielded what it should
+                yield dg.Output(None, spec.get_python_identifier())
 
     return checks_of_table
 
 
-def _leave_out(context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: CheckName) -> dict[str, Any] | None:
+def _leave_out(
+    context: dg.AssetCheckExecutionContext, key: dg.AssetKey, name: CheckName, night: Nightly | None
+) -> dict[str, Any] | None:
     context.log.debug(f"{id_of(name)} is left to a run of its own, or one with the tag {CHECKS}=true.")
-    last = (
-        last_compared(context.instance, key)
-        if name == "recompute"
-        else last_made(context.instance, dg.AssetCheckKey(key, id_of(name)))
-    )
-    return left_out(name, key.to_user_string(), last)
+    instance, check = context.instance, dg.AssetCheckKey(key, id_of(name))
+    last = last_compared(instance, key) if name == "recompute" else last_made(instance, check)
+    if night is None:
+        return left_out(name, key.to_user_string(), last, _NO_NIGHTS if last is None else None)
+    oldest = instance.fetch_materializations(key, limit=1, ascending=True).records
+    since = last.at if last is not None else min((record.timestamp for record in oldest), default=math.inf)
+    missed = missed_night(night, instance, since, time.time())
+    why = None if missed is None else _MISSED.format(missed.isoformat(timespec="minutes"))
+    return left_out(name, key.to_user_string(), last, why)
 
 
 def _managers(table: AssetTable, code_location: CodeLocation) -> dict[dg.AssetKey, str]:
@@ -306,32 +324,34 @@ def shown(finding: Finding) -> dict[str, Any]:
     }
 
 
-def left_out(name: CheckName, table: str, last: MadeCheck | None) -> dict[str, Any] | None:
-    """What a run says of a check that it leaves out, as `shown` says a finding; None if the check passed when made.
+def left_out(name: CheckName, table: str, last: MadeCheck | None, why: str | None) -> dict[str, Any] | None:
+    """What a run says of a check that it leaves out, as `shown` says a finding; None if all is well.
 
-    Dagster would show it as skipped, as if all were well: a check that was never made, and one that failed, are told.
+    Dagster shows such a check as skipped. A check that failed when it was made last is told again.
 
     Args:
         name: The check.
         table: The name of the table.
         last: The last time that the check was made; None if it never was.
+        why: Why nobody is about to make the check, and what to do; None if its night is still to come, or was made.
     """
-    if last is None:
-        sentence = (
-            f"'{table}' was never {'compared with a recompute' if name == 'recompute' else f'checked ({name})'}. Run "
-            f'this check, or leave it to the nightly checks: nightly_checks="0 3 * * *" makes the schedule of them.'
-        )
-        return shown(Finding(Grade.WARNS, sentence, {LEFT_OUT: NEVER}))
-    evaluation = last.evaluation
-    if evaluation.passed:
+    at = "" if last is None else datetime.fromtimestamp(last.at, UTC).isoformat(timespec="seconds")
+    if last is not None and not last.evaluation.passed:
+        evaluation = last.evaluation
+        before = "" if LEFT_OUT in evaluation.metadata else f"Not checked in this run. {at}: "
+        return {
+            "passed": False,
+            "severity": evaluation.severity,
+            "description": f"{before}{evaluation.description}",
+            "metadata": {**evaluation.metadata, LEFT_OUT: dg.MetadataValue.timestamp(last.at)},
+        }
+    if why is None:
         return None
-    at = datetime.fromtimestamp(last.at, UTC).isoformat(timespec="seconds")
-    is_repeated = LEFT_OUT in evaluation.metadata
-    return {
-        "passed": False,
-        "severity": evaluation.severity,
-        "description": evaluation.description
-        if is_repeated
-        else f"Not checked in this run. {at}: {evaluation.description}",
-        "metadata": {**evaluation.metadata, LEFT_OUT: dg.MetadataValue.timestamp(last.at)},
-    }
+    made = "compared with a recompute" if name == "recompute" else f"checked ({name})"
+    return shown(
+        Finding(
+            Grade.WARNS,
+            f"'{table}' was {f'last {made} at {at}' if at else f'never {made}'}. {why}",
+            {LEFT_OUT: at or NEVER},
+        )
+    )

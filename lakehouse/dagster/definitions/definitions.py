@@ -17,13 +17,14 @@ from lakehouse.dagster.contexts import POSTPONED, Postponed, asset_context
 from lakehouse.dagster.definitions.additions import Additions
 from lakehouse.dagster.definitions.asset_page import with_page
 from lakehouse.dagster.definitions.checks import checkable_tables, checks_beside
-from lakehouse.dagster.definitions.nightly import Nightly, nightly
+from lakehouse.dagster.definitions.nightly import nightly
 from lakehouse.dagster.definitions.recompute import with_proof
 from lakehouse.dagster.definitions.validation import validate_location
 from lakehouse.dagster.failures import as_dagster_failures, explaining_pyspark
 from lakehouse.dagster.follow.sensor import sensor_of
 from lakehouse.dagster.io_manager import code_location_of, writer_of
 from lakehouse.dagster.nights.keeping import Upkeep, upkeep_job
+from lakehouse.dagster.nights.night_schedule import Nightly
 from lakehouse.dagster.quarantines import with_quarantines
 from lakehouse.dagster.remake import remake, with_assets, with_each_once
 
@@ -63,9 +64,9 @@ def incremental(
     code_location = code_location_of(given)
     brought = list(given.asset_checks or [])
     tables = checkable_tables(code_location)
-    added = checks_beside({key for check in brought for key in check.check_keys}, tables)
     additions = Additions.of(given.metadata).with_named(sensor, nightly_checks, upkeep)
     night = additions.night
+    added = checks_beside({key for check in brought for key in check.check_keys}, tables, night)
     sensors = [] if additions.sensor is None else [sensor_of(code_location, additions.sensor)]
     more = [dg.Definitions(asset_checks=added, sensors=sensors)]
     if night is not None:

@@ -27,35 +27,11 @@ from lakehouse.dagster.definitions.checks import (
 )
 from lakehouse.dagster.definitions.findings import Finding, lasting
 from lakehouse.dagster.definitions.past_checks import last_made
-from lakehouse.dagster.nights.night_schedule import end_of_night, night_schedule, refuse_no_limit
+from lakehouse.dagster.nights.night_schedule import NIGHTLY, Nightly, end_of_night, night_schedule
 from lakehouse.dagster.run_tags import NIGHTS_OF
 from lakehouse.delta.commit_info import count_of
 from lakehouse.spark.diagnosis import first_line
 from lakehouse.spark.listeners import listening
-
-NIGHTLY = "nightly_checks"
-"""The name of the job and of the schedule. Dagster wants another name for the op of a job."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nightly:
-    """When the checks run, and for how long a night starts further ones.
-
-    Args:
-        cron_schedule: When a night begins, as Dagster's schedules say it: "0 3 * * *".
-        limit: How long after that a check is still started. A check that has started is made to its end.
-        timezone: The time zone of the cron schedule; None for UTC.
-
-    Raises:
-        DefinitionError: The limit is not positive.
-    """
-
-    cron_schedule: str
-    limit: timedelta = timedelta(hours=2)
-    timezone: str | None = None
-
-    def __post_init__(self) -> None:
-        refuse_no_limit("Nightly", self.limit)
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,10 @@ def made(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> Iterator[Made
             if evaluation is None or record.event is None:
                 continue
             last = evaluation.metadata.get(LEFT_OUT)
-            if isinstance(last, dg.TextMetadataValue):
-                return
+            if isinstance(last, dg.TextMetadataValue):  # it was not made in that run
+                if last.value == NEVER:
+                    return
+                continue
             at = last.value if isinstance(last, dg.TimestampMetadataValue) else record.event.timestamp
             yield MadeCheck(at, evaluation)
         if len(records) < _PAGE:

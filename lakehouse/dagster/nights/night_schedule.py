@@ -1,13 +1,41 @@
 """Jobs that a cron schedule starts: the schedule runs from the start, one night at a time, each within a limit."""
 
 import time
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
+from dagster._utils.schedules import reverse_cron_string_iterator
 
 from lakehouse.dagster.one_driver import SILENT, UNDER_WAY, silence
 from lakehouse.dagster.run_tags import NIGHT
 from lakehouse.errors import DefinitionError
+
+NIGHTLY = "nightly_checks"
+"""The name of the job and of the schedule. Dagster wants another name for the op of a job."""
+_LATE = 600.0
+"""Seconds that the run of a night may be late: Dagster's daemon asks a schedule every half minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nightly:
+    """When the checks run, and for how long a night starts further ones.
+
+    Args:
+        cron_schedule: When a night begins, as Dagster's schedules say it: "0 3 * * *".
+        limit: How long after that a check is still started. A check that has started is made to its end.
+        timezone: The time zone of the cron schedule; None for UTC.
+
+    Raises:
+        DefinitionError: The limit is not positive.
+    """
+
+    cron_schedule: str
+    limit: timedelta = timedelta(hours=2)
+    timezone: str | None = None
+
+    def __post_init__(self) -> None:
+        refuse_no_limit("Nightly", self.limit)
 
 
 def night_schedule(job: dg.JobDefinition, cron_schedule: str, timezone: str | None, text: str) -> dg.ScheduleDefinition:
@@ -35,6 +63,24 @@ def night_schedule(job: dg.JobDefinition, cron_schedule: str, timezone: str | No
         return dg.RunRequest(tags={NIGHT: context.scheduled_execution_time.isoformat()})
 
     return begin
+
+
+def missed_night(night: Nightly, instance: dg.DagsterInstance, since: float, now: float) -> datetime | None:
+    """When the newest night was to begin, if somebody waited for it and it has no run that went well; else None.
+
+    Args:
+        night: When the nights begin.
+        instance: Has the runs.
+        since: Since when somebody waits, in seconds since the epoch.
+        now: Seconds since the epoch.
+    """
+    nights = reverse_cron_string_iterator(now - _LATE, night.cron_schedule, night.timezone or "UTC")
+    begin = next(nights).astimezone(UTC)
+    if since >= begin.timestamp():
+        return None
+    went_well = [*UNDER_WAY, dg.DagsterRunStatus.SUCCESS]
+    runs = instance.get_runs(dg.RunsFilter(job_name=NIGHTLY, statuses=went_well, created_after=begin), limit=1)
+    return None if runs else begin
 
 
 def end_of_night(context: dg.OpExecutionContext, limit: timedelta) -> float:

@@ -9,14 +9,14 @@ import dagster as dg
 import pytest
 from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, History, Merge, Table, checks
+from lakehouse import Append, Changes, Expect, History, Merge, Table, checks, incremental
 from lakehouse.dagster.definitions.past_checks import CHECK
 from lakehouse.dagster.run_tags import CHECKS
 from lakehouse.errors import DefinitionError
 from lakehouse.spark.listeners import listening
 from tests.support.dagster_house import House
 from tests.support.lake import aged
-from tests.support.tables import ASSETS, DAY_1, EVENTS, copies, orders, slow
+from tests.support.tables import ASSETS, DAY_1, EVENTS, carried, copies, orders, slow
 
 pytestmark = pytest.mark.served
 
@@ -138,6 +138,19 @@ def test_a_run_that_materializes_leaves_the_expensive_checks_to_a_run_of_their_o
     assert made() == {"copies up_to_date": True, f"copies {CHECK}": False}, (
         "what failed does not look as if it were skipped"
     )
+
+
+def test_no_check_that_waits_for_its_night_looks_wrong(house: House) -> None:
+    """Nor does an expectation, which the asset's own step has evaluated."""
+    judged = dg.asset(name="judged", metadata=Table(key="id", expect=[Expect("v < 25")]))(carried)
+    resources = {"io_manager": house.io_manager}
+    defs = incremental(dg.Definitions([orders, copies, judged], resources=resources), nightly_checks="0 3 * * *")
+    result = defs.resolve_implicit_global_asset_job_def().execute_in_process(instance=house.instance)
+    ended = {f"{e.asset_key.to_user_string()} {e.check_name}": e.passed for e in result.get_asset_check_evaluations()}
+    right = [f"{asset} {check}" for asset in ("copies", "judged") for check in ("up_to_date", "schema")]
+    assert ended == dict.fromkeys(["orders keys", *right], True) | {"judged v_lt_25": False}
+    told = [entry.user_message for entry in house.instance.all_logs(result.run_id)]
+    assert not [message for message in told if "did not yield" in message]
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The nights: the schedule as Dagster evaluates it, and the job that it starts, executed; without Spark."""
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,9 +29,9 @@ from lakehouse import (
 )
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.definitions.checks import left_out
-from lakehouse.dagster.definitions.nightly import NIGHTLY
 from lakehouse.dagster.definitions.past_checks import CHECK, LEFT_OUT, MadeCheck, last_made
 from lakehouse.dagster.definitions.recompute import why_not_recomputed
+from lakehouse.dagster.nights.night_schedule import NIGHTLY, missed_night
 from lakehouse.dagster.run_tags import NIGHT
 from lakehouse.errors import DefinitionError
 
@@ -141,7 +142,7 @@ def test_a_check_that_was_left_out_since_it_was_made_waits_as_long(
     night(defs, instance)
     before = last_made(instance, dg.AssetCheckKey(FIRST.key, CHECK))
     assert before is not None
-    repeated = left_out("recompute", "first", before)
+    repeated = left_out("recompute", "first", before, "No night is to come.")
     assert repeated is not None
     report(instance, "first", CHECK, **repeated)
     again = last_made(instance, dg.AssetCheckKey(FIRST.key, CHECK))
@@ -198,15 +199,37 @@ def evaluation(**parts: Any) -> MadeCheck:
 
 
 def test_a_run_that_leaves_a_check_out_says_that_it_never_was_made_or_that_it_failed_and_never_that_it_passed() -> None:
-    never = left_out("recompute", "first", None)
-    assert never is not None and not never["passed"] and never["severity"] is dg.AssetCheckSeverity.WARN
-    assert never["description"].startswith("'first' was never compared with a recompute. Run this check, or leave")
-    assert left_out("recompute", "first", evaluation(passed=True)) is None
-    failed = left_out("keys", "first", evaluation(passed=False, description="2 keys differ."))
+    why = "The night has not run."
+    assert (
+        left_out("recompute", "first", None, None) is left_out("keys", "first", evaluation(passed=True), None) is None
+    )
+    never, late = (left_out("recompute", "first", last, why) for last in (None, evaluation(passed=True)))
+    for told, when in (
+        (never, "never compared with a recompute"),
+        (late, "last compared with a recompute at 2026-11-25T"),
+    ):
+        assert told is not None and not told["passed"] and told["severity"] is dg.AssetCheckSeverity.WARN
+        assert told["description"].startswith(f"'first' was {when}") and told["description"].endswith(why)
+    failed = left_out("keys", "first", evaluation(passed=False, description="2 keys differ."), None)
     assert failed is not None and not failed["passed"] and failed["severity"] is dg.AssetCheckSeverity.ERROR
     assert failed["description"] == "Not checked in this run. 2026-11-25T03:00:00+00:00: 2 keys differ."
     assert failed["metadata"][LEFT_OUT].value == THREE.timestamp()
-    assert left_out("keys", "first", evaluation(**failed)) == failed, "and the same the next time"
+    assert left_out("keys", "first", evaluation(**failed), why) == failed, "and the same the next time"
+
+
+def test_a_night_without_a_run_that_went_well_is_missed_by_those_who_waited_for_it(stored: dg.DagsterInstance) -> None:
+    now = time.time()
+    for zone, hour in ((None, 3), ("Asia/Tokyo", 18)):
+        night = Nightly(CRON, timezone=zone)
+        begin = missed_night(night, stored, 0.0, now)
+        assert begin is not None and begin.hour == hour and begin.tzinfo is UTC
+        assert timedelta() < datetime.fromtimestamp(now, UTC) - begin < timedelta(days=1, hours=1)
+        assert missed_night(night, stored, begin.timestamp(), now) is None, "the next one is still to come"
+        assert missed_night(night, stored, 0.0, begin.timestamp() + 60) == begin - timedelta(days=1), "it may be late"
+    stored.add_run(dg.DagsterRun(NIGHTLY, make_new_run_id(), status=dg.DagsterRunStatus.FAILURE))
+    assert missed_night(night, stored, 0.0, now) == begin
+    stored.add_run(dg.DagsterRun(NIGHTLY, make_new_run_id(), status=dg.DagsterRunStatus.STARTED))
+    assert missed_night(night, stored, 0.0, now) is None
 
 
 def assets() -> Iterator[tuple[dg.AssetsDefinition, str]]:

@@ -81,7 +81,7 @@ class DeltaSources(dg.Component, dg.Resolvable, dg.Model):
             group_name=self.group_name,
             owners=self.owners,
             tags=self.tags,
-            kinds={"delta"},
+            kinds={"deltalake"},
         )
 
 

@@ -59,7 +59,7 @@ class YamlTable(dg.Component, dg.Resolvable, dg.Model):
             group_name=spec.group_name,
             owners=spec.owners,
             tags={name: value for name, value in spec.tags.items() if not name.startswith(_KIND)},
-            kinds=spec.kinds | {"delta"},
+            kinds=spec.kinds | {"deltalake"},
             code_version=spec.code_version or digest(self.model_dump(exclude={"asset", "table"})),
             automation_condition=spec.automation_condition,
             freshness_policy=spec.freshness_policy,

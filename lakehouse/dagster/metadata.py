@@ -82,6 +82,7 @@ def report(
     metadata, details, sentence = _outcome(run, outcome, among)
     # What matters first: rows, range, version. How it went is below.
     metadata |= facts.fetch("what was read", lambda: {"read": _reads(run)}, {})
+    metadata |= facts.fetch("how many changes were read", lambda: _changes_read(run), {})
     metadata |= facts.fetch("how old the changes were", lambda: _oldest_change(run, time.time()), {})
     if run.extract is not None:
         metadata["extract"] = str(run.extract)
@@ -130,6 +131,13 @@ def report_plan(
             f"Each row of the result of {run.name} lies outside the run's partitions ({', '.join(run.partitions[:3])}) "
             f"and was left out. Compare the values in the partition column with the partition keys."
         )
+
+
+def _changes_read(run: Run) -> dict[str, int]:
+    """How many rows of its sources had changed, as a number that Dagster plots, unless a source was read whole."""
+    rows = sum((rows_of(commit) for read in run.changes for commit in read.commits_of_feed), NO_ROWS)
+    is_whole = any(isinstance(read.content, Everything) for read in run.changes)
+    return {} if is_whole or not run.changes or rows.images is None else {"changes_read": rows.total}
 
 
 def _oldest_change(run: Run, now: float) -> dict[str, Any]:
@@ -221,17 +229,16 @@ def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict
     """What became of a run: what matters first, the details, and the sentence of the log."""
     match outcome:
         case Unchanged(version=version):
-            how = {"write": "nothing: no row differs", "attempts": 0}
+            how = {"write": "nothing: no row differs"}
             return _counts(version, NO_ROWS), how, f"{run.name} stays at version {version}: no row differs."
         case NothingToDo(version=version):
-            how = {"write": "nothing: no source has changes", "attempts": 0}
+            how = {"write": "nothing: no source has changes"}
             sentence = f"{run.name} stays at version {version}: no source has changes, so nothing was computed."
             return _counts(version, NO_ROWS), how, sentence
         case AlreadyApplied(mark=mark, commit=commit, lost=lost):
             how: dict[str, Any] = {
                 "write": f"already applied by run {mark.run}, version {commit.version}",
                 "applied_by": dg.MetadataValue.dagster_run(mark.run),
-                "attempts": len(lost),
             }
             sentence = f"The changes were already applied to {run.name} by run {mark.run} in version {commit.version}."
             return _counts(commit.version, rows_of(commit)), how | _rivals(lost), sentence
@@ -240,7 +247,6 @@ def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict
             how = {
                 "write": outcome.statement.describe() + among + recovery,
                 "files": f"{commit.files_added} added, {commit.files_removed} removed",
-                "attempts": len(lost) + 1,
             }
             after = f" after {count_of(len(lost), 'lost attempt')}" if lost else ""
             sentence = f"{run.name} is at version {commit.version}{after}. {rows.sentence.capitalize()}."
@@ -251,14 +257,11 @@ def _counts(version: int, rows: Rows) -> dict[str, Any]:
     return {**row_counts(rows), "version": version}
 
 
-def timing(phases: Mapping[str, float], seconds: float) -> dict[str, float]:
-    """The seconds of a step, and those of each phase, each a number of its own, so that Dagster plots it.
-
-    The rest is the asset's own and Dagster's.
-    """
-    return {"seconds": round(seconds, 2)} | {
-        f"seconds_to_{name.replace(' ', '_')}": round(taken, 2) for name, taken in phases.items()
-    }
+def timing(phases: Mapping[str, float], seconds: float) -> dict[str, Any]:
+    """The seconds of a step, as a number that Dagster plots, and how much each phase took of them, as a table."""
+    shares = {**phases, "the rest: the asset's function, and Dagster": max(0.0, seconds - sum(phases.values()))}
+    records = [dg.TableRecord({"phase": name, "seconds": round(share, 2)}) for name, share in shares.items()]
+    return {"seconds": round(seconds, 2), "timings": dg.MetadataValue.table(records)}
 
 
 def _sample(
@@ -308,9 +311,9 @@ def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
     seconds, rival = sum(attempt.seconds for attempt in lost), _rival_run(lost)
     link = {} if rival is None else {"rival_run": dg.MetadataValue.dagster_run(rival)}
     return link | {
+        "attempts_lost": len(lost),
         "rivals": f"{count_of(len(lost), 'attempt')} lost in {seconds:.1f} s, the last to {describe(lost[-1])}",
         "rivals_by_attempt": dg.MetadataValue.json(details),
-        "seconds_lost": round(seconds, 2),
     }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import currentframe
+from itertools import takewhile
 from keyword import iskeyword
 from pathlib import Path
 from re import ASCII, sub
@@ -211,7 +212,7 @@ class _FileView:
         made = make(
             key=self.key,
             ins=ins,
-            description=self.statement.comment,
+            description=self.statement.comment or _opening_comment(self.text),
             metadata={**self._table(), **self._shown()},
             code_version=self._code_version(),
             kinds={"sql", "deltalake"},
@@ -257,6 +258,12 @@ class _FileView:
         except ValueError as error:
             what, remedy = clause(str(error)), "Correct the head of the statement."
             raise self.error("VIEW_TABLE", what, remedy, self.statement.name[-1]) from error
+
+
+def _opening_comment(text: str) -> str | None:
+    """The lines of comment before a statement, which Dagster shows as Markdown."""
+    lines = takewhile(lambda line: line.startswith("--"), text.lstrip().splitlines())
+    return "\n".join(line.lstrip("-").removeprefix(" ") for line in lines).strip() or None
 
 
 def _reference(path: Path, label: str) -> dg.CodeReferencesMetadataValue:

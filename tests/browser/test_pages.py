@@ -76,7 +76,7 @@ def test_a_person_materializes_and_reads_what_came_of_it(server: Server, page: A
     page.goto(f"{server.url}/runs/{run}")
     seen("run", "Success", "copies is at version 0. 2 rows inserted.")
     page.goto(f"{server.url}/assets/copies?view=events")
-    seen("events", "inserted", "attempts", "first read")
+    seen("events", "inserted", "timings", "first read")
     page.goto(f"{server.url}/assets/copies?view=checks")
     seen("checks", "up_to_date", "equals_full_recompute", "was never compared with a recompute")
     page.goto(f"{server.url}/assets/copies")

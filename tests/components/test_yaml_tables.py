@@ -92,7 +92,7 @@ def test_a_table_of_yaml_is_an_asset_with_all_that_dagster_lets_yaml_say():
         {"city": "Where they live"},
         3,
     )
-    assert (past.owners, past.tags["tier"], past.kinds) == (["team:crm"], "one", {"delta", "scd2"})
+    assert (past.owners, past.tags["tier"], past.kinds) == (["team:crm"], "one", {"deltalake", "scd2"})
     assert [dep.asset_key.to_user_string() for dep in past.deps] == ["raw/customers"]
 
 

@@ -28,6 +28,7 @@ RATED = """
 CREATE MATERIALIZED VIEW gold.rated (id INT PRIMARY KEY, euros DECIMAL(12, 2)) TBLPROPERTIES ('lakehouse.snapshot' = 'dim.rates')
 AS SELECT o.id, o.amount * r.rate FROM silver.orders o JOIN dim.rates r ON r.currency = 'USD'
 """
+NOTED = "CREATE MATERIALIZED VIEW gold.noted AS SELECT id FROM silver.customers"
 SPECS = [dg.AssetSpec(key.split("/")) for key in ("silver/orders", "silver/customers", "dim/rates")]
 VIEWS = ("gold/active", "gold/cities", "gold/rated")
 
@@ -88,7 +89,20 @@ def test_a_folder_of_three_files_follows_its_tables(tables: Lake, sql: Path, ins
     assert tables.rows("gold/rated") == [(1, cents(20)), (2, cents(63)), (4, cents(80))]
     counts = metadata(result, "gold/cities")
     assert (counts["inserted"], counts["updated"], counts["deleted"]) == (0, 1, 2)
+    assert counts["changes_read"] == 3, "two orders and a customer"
     assert metadata(house.run(*VIEWS), "gold/cities")["write"] == "nothing: no source has changes"
+
+
+def test_the_page_of_a_view_shows_what_its_file_says_of_it_as_markdown(sql: Path) -> None:
+    (sql / "noted.sql").write_text(
+        "-- **Active** customers:\n--\n-- - not those that left\n\n-- no part of it\n" + NOTED
+    )
+    (sql / "said.sql").write_text(
+        "-- above\n" + NOTED.replace("noted", "said").replace("AS SELECT", "COMMENT 'in the head' AS SELECT")
+    )
+    views = {view.key.path[-1]: view for view in views_from(sql)}
+    told = {name: views[name].descriptions_by_key.get(views[name].key) for name in ("noted", "said", "active")}
+    assert told == {"noted": "**Active** customers:\n\n- not those that left", "said": "in the head", "active": None}
 
 
 @pytest.mark.slow

@@ -70,7 +70,7 @@ def with_pools(definitions: dg.Definitions, code_location: CodeLocation) -> dg.D
     declared = writers(code_location, definitions.jobs or [])
     pool_of = pools(declared)
     pooled = [replace(writer, pool=writer.pool or pool_of.get(writer.location)) for writer in declared]
-    by_name = {writer.name: writer for writer in pooled if writer.is_asset}
+    by_name, names = {writer.name: writer for writer in pooled if writer.is_asset}, {writer.name for writer in pooled}
     pairs, warnings_of = conflict_pairs(pooled), warnings(pooled)
 
     def shown(asset: Any) -> Any:
@@ -79,7 +79,10 @@ def with_pools(definitions: dg.Definitions, code_location: CodeLocation) -> dg.D
         writer = by_name.get(asset.key.to_user_string()) if len(list(asset.keys)) == 1 else None
         if writer is None:
             return asset
-        return _shown(_in_pool(asset, writer.pool), writer, pairs, warnings_of.get(writer.name))
+        own = [pair for pair in pairs if pair.writer == writer.name and pair.foreseen.verdict is not Verdict.CANNOT]
+        # That a second run of an asset, or another program, can come first goes without saying.
+        rivals = in_one_line(own) if any(pair.rival in names for pair in own) else None
+        return _shown(_in_pool(asset, writer.pool), rivals, warnings_of.get(writer.name))
 
     return with_assets(definitions, shown)
 
@@ -99,13 +102,8 @@ def _in_pool(asset: dg.AssetsDefinition, pool: str | None) -> dg.AssetsDefinitio
     return asset if pool is None or asset.op.pool is not None else remake(asset, pool=pool)
 
 
-def _shown(
-    asset: dg.AssetsDefinition, writer: Writer, declared: Iterable[ConflictPair], sentences: Sequence[str] | None
-) -> dg.AssetsDefinition:
-    pairs = [pair for pair in declared if pair.writer == writer.name and pair.foreseen.verdict is not Verdict.CANNOT]
-    metadata: dict[str, Any] = {}
-    if pairs:
-        metadata[RIVALS] = in_one_line(pairs)
+def _shown(asset: dg.AssetsDefinition, rivals: str | None, sentences: Sequence[str] | None) -> dg.AssetsDefinition:
+    metadata: dict[str, Any] = {} if rivals is None else {RIVALS: rivals}
     if sentences:
         metadata[WARNINGS] = dg.MetadataValue.md("\n".join(f"- {sentence}" for sentence in sentences))
     return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata)) if metadata else asset

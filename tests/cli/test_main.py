@@ -14,6 +14,7 @@ from lakehouse.cli.command import Answer, Command
 from lakehouse.cli.main import COMMANDS, main
 from lakehouse.server.rendezvous import Rendezvous
 from resources.environments import PROJECT
+from tests.support.for_each import for_each
 
 OF_THE_MACHINE = [
     ["--help"],
@@ -36,7 +37,7 @@ def loaded_by(code: str) -> set[str]:
     return set(answer.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("words", OF_THE_MACHINE, ids=" ".join)
+@for_each("words", OF_THE_MACHINE)
 def test_a_command_about_the_machine_loads_neither_dagster_nor_spark(words: list[str]):
     modules = loaded_by(f"from lakehouse.cli.main import main; main({words!r})")
     assert "lakehouse.cli.main" in modules

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,10 +78,8 @@ def in_context_of(error: BaseException, context: BaseException) -> BaseException
     return error
 
 
-@pytest.mark.parametrize("wrapped", WRAPPINGS.values(), ids=WRAPPINGS)
-@pytest.mark.parametrize(
-    ("name", "text", "kind"), CONFLICTS, ids=[f"{name} {kind.name}" for name, _, kind in CONFLICTS]
-)
+@for_each("wrapped", WRAPPINGS.values())
+@for_each("name, text, kind", CONFLICTS)
 def test_a_conflict_is_recognised_in_every_wrapping(
     wrapped: Callable[[str, str], BaseException], name: str, text: str, kind: ConflictKind
 ):
@@ -94,8 +91,8 @@ def test_a_conflict_is_recognised_by_its_class_alone(name: str, kind: ConflictKi
     assert classify(raised(name, "", module="delta.connect.exceptions")) == Conflict(kind)
 
 
-@pytest.mark.parametrize(
-    ("condition", "kind"),
+@for_each(
+    "condition, kind",
     [
         ("DELTA_CONCURRENT_APPEND.WITHOUT_HINT", ConflictKind.FILES),
         ("DELTA_CONCURRENT_DELETE_READ.WITH_PARTITION_HINT", ConflictKind.FILES),
@@ -111,7 +108,7 @@ def test_a_conflict_is_recognised_by_its_class_alone(name: str, kind: ConflictKi
         ("DELTA_PATH_EXISTS", ConflictKind.PROTOCOL),
     ],
 )
-@pytest.mark.parametrize("knows", [True, False], ids=["by condition", "by the condition in its text"])
+@for_each("knows", [True, False])
 def test_a_conflict_is_recognised_by_its_condition(condition: str, kind: ConflictKind, *, knows: bool):
     text = f"[{condition}] Something happened. SQLSTATE: 42P07"
     error = raised("AnalysisException", text, module=CONNECT, condition=condition if knows else None)
@@ -145,7 +142,7 @@ LOST = [
 ]
 
 
-@pytest.mark.parametrize("error", LOST, ids=lambda error: f"{type(error).__name__} {message(error)[:40]}")
+@for_each("error", LOST)
 def test_a_lost_answer_says_nothing_about_the_outcome(error: Exception):
     assert classify(error).kind is ConflictKind.UNKNOWN
     assert classify(caused_by(RuntimeError("write failed"), error)).kind is ConflictKind.UNKNOWN
@@ -171,8 +168,8 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize("words", WORDS)
-@pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
+@for_each("words", WORDS)
+@for_each("speaker", SPEAKERS.values())
 def test_the_assets_own_words_are_no_evidence(speaker: Callable[[str], BaseException], words: str):
     """It would fail the same way again: to try it eight times and call it a conflict helps nobody."""
     assert classify(speaker(words)).kind is ConflictKind.NOT_A_CONFLICT

@@ -7,8 +7,6 @@ from itertools import cycle
 from typing import Any
 from zipfile import ZipFile
 
-import pytest
-
 from lakehouse.commit.failed_plan import explain_error
 from lakehouse.commit.rivals import ConflictKind, classify
 from lakehouse.server.jars import DIRECTORY, delta_jars
@@ -71,7 +69,7 @@ def conditions() -> dict[str, str]:
 CONDITIONS = conditions()
 
 
-@pytest.mark.parametrize("wrapped", WRAPPED.values(), ids=WRAPPED)
+@for_each("wrapped", WRAPPED.values())
 def test_a_condition_of_delta_is_permanent_unless_it_is_in_the_closed_list(
     wrapped: Callable[[str, str], BaseException],
 ) -> None:

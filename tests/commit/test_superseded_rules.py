@@ -20,6 +20,7 @@ from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.table_version import TableRef, TableVersion
 from tests.support.commits import History, cursor, known, read_to
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 AS_OF = 8
@@ -269,7 +270,7 @@ def test_one_from_before_the_asset_had_partitions_is_done_for_a_partition():
     assert isinstance(found, Known) and found.version == version
 
 
-@pytest.mark.parametrize("late", [True, False], ids=["the old one first", "the new one first"])
+@for_each("late", [True, False])
 def test_rows_that_were_appended_in_two_generations_are_not_taken_for_one_range(*, late: bool):
     """A writer planned before a RESTORE appends after it, beside the run that goes on from what was restored."""
     history = History()
@@ -286,7 +287,7 @@ def test_rows_that_were_appended_in_two_generations_are_not_taken_for_one_range(
     assert isinstance(cursor(history), Lost)
 
 
-@pytest.mark.parametrize("snapshots", [{}, {"rates": table_at("rates", "r", 5)}], ids=["no inputs", "a snapshot input"])
+@for_each("snapshots", [{}, {"rates": table_at("rates", "r", 5)}])
 def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(snapshots: dict[str, TableVersion]):
     """It was killed, or gave up, before it could write the rival's rows again."""
     history = History()

@@ -69,7 +69,7 @@ def named(value: object) -> str | None:
     return value.operation.value if isinstance(value, ConcurrentWrite) else None
 
 
-@pytest.mark.parametrize(("loser", "winner", "exceptions"), CELLS, ids=named)
+@for_each("loser, winner, exceptions", CELLS)
 def test_a_table_without_partitions_answers_as_open_source_delta_does(
     loser: ConcurrentWrite, winner: ConcurrentWrite, exceptions: tuple[str, ...]
 ):
@@ -78,14 +78,14 @@ def test_a_table_without_partitions_answers_as_open_source_delta_does(
     assert found.verdict is (Verdict.CAN if exceptions else Verdict.CANNOT)
 
 
-@pytest.mark.parametrize("table", [Layout(clustered=True), Layout(deletion_vectors=True)], ids=["clustered", "vectors"])
+@for_each("table", [Layout(clustered=True), Layout(deletion_vectors=True)])
 def test_neither_deletion_vectors_nor_clustering_help_on_open_source_delta(table: Layout):
     for loser, winner, exceptions in CELLS:
         assert foresee(loser, winner, table).exceptions == exceptions
 
 
-@pytest.mark.parametrize("loser", [reading, change, overwrite, optimize], ids=named)
-@pytest.mark.parametrize("winner", [change, overwrite], ids=named)
+@for_each("loser", [reading, change, overwrite, optimize])
+@for_each("winner", [change, overwrite])
 def test_partitions_keep_two_writes_apart_only_where_both_name_them(loser: ConcurrentWrite, winner: ConcurrentWrite):
     assert foresee(within(loser, "a"), within(winner, "b"), PARTITIONED).verdict is Verdict.CANNOT
     assert foresee(within(loser, "a", "b"), within(winner, "b"), PARTITIONED).verdict is Verdict.CAN
@@ -94,7 +94,7 @@ def test_partitions_keep_two_writes_apart_only_where_both_name_them(loser: Concu
     assert foresee(within(loser, "a"), within(winner, "b"), PLAIN).verdict is Verdict.CAN
 
 
-@pytest.mark.parametrize("loser", [blind, reading, change, overwrite, feature, clustering, metadata], ids=named)
+@for_each("loser", [blind, reading, change, overwrite, feature, clustering, metadata])
 def test_a_change_of_metadata_or_protocol_defeats_every_writer_of_rows(loser: ConcurrentWrite):
     assert foresee(loser, metadata).exceptions == (METADATA,)
     assert foresee(loser, evolving).exceptions == (METADATA,)
@@ -102,14 +102,14 @@ def test_a_change_of_metadata_or_protocol_defeats_every_writer_of_rows(loser: Co
     assert foresee(within(loser, "a"), within(evolving, "b"), PARTITIONED).exceptions == (METADATA,)
 
 
-@pytest.mark.parametrize("loser", [blind, reading, change, overwrite], ids=named)
+@for_each("loser", [blind, reading, change, overwrite])
 def test_writers_follow_a_feature_that_asks_nothing_of_them_unless_they_change_the_schema_too(loser: ConcurrentWrite):
     assert foresee(loser, feature).verdict is Verdict.CANNOT
     assert foresee(replace(loser, evolves=True), feature).exceptions == (METADATA,)
     assert foresee(loser, feature, Layout(), Engine.DATABRICKS).exceptions == (METADATA,)
 
 
-@pytest.mark.parametrize("winner", [metadata, evolving, protocol, feature], ids=named)
+@for_each("winner", [metadata, evolving, protocol, feature])
 def test_optimize_follows_metadata_and_protocol_by_itself(winner: ConcurrentWrite):
     assert foresee(optimize, winner).verdict is Verdict.CANNOT
     assert foresee(optimize, metadata, Layout(), Engine.DATABRICKS).exceptions == (METADATA,)
@@ -145,7 +145,7 @@ def test_an_update_makes_no_identity_values():
     assert foresee(update, feature, table).verdict is Verdict.CANNOT
 
 
-@pytest.mark.parametrize("loser", [metadata, feature, protocol, replace(update, evolves=True)], ids=named)
+@for_each("loser", [metadata, feature, protocol, replace(update, evolves=True)])
 def test_a_change_of_metadata_loses_to_a_high_water_mark_that_moved(loser: ConcurrentWrite):
     assert foresee(loser, blind, Layout(identity=True)).exceptions == (METADATA,)
     assert METADATA not in foresee(loser, update, Layout(identity=True)).exceptions
@@ -197,7 +197,7 @@ def test_an_insert_that_reads_its_table_counts_as_a_merge():
         assert foresee(reading, other, table, Engine.DATABRICKS) == as_merge
 
 
-@pytest.mark.parametrize(("one", "other"), list(product([blind, update, optimize], repeat=2)), ids=named)
+@for_each("one, other", list(product([blind, update, optimize], repeat=2)))
 def test_on_databricks_nothing_goes_side_by_side_on_a_table_with_identity_columns(
     one: ConcurrentWrite, other: ConcurrentWrite
 ):
@@ -223,7 +223,7 @@ def test_z_order_takes_the_peace_between_optimize_and_other_writes_away():
     assert foresee(blind, z_ordered, table, Engine.DATABRICKS).verdict is Verdict.CANNOT
 
 
-@pytest.mark.parametrize("winner", [change, optimize], ids=named)
+@for_each("winner", [change, optimize])
 def test_on_databricks_too_partitions_keep_two_writes_apart_where_both_name_them(winner: ConcurrentWrite):
     answers = {
         (ours, theirs): foresee(

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.table_version import TableRef, TableVersion
 from tests.support.commits import History, cursor
+from tests.support.for_each import for_each
 
 PARTITION = ("p",)
 UPTO = 8
@@ -94,8 +94,8 @@ CASES: dict[str, tuple[tuple[Act, ...], Base, Base]] = {
 }
 
 
-@pytest.mark.parametrize("compared", [True, False], ids=["compared", "appended"])
-@pytest.mark.parametrize(("acts", "of_compared", "of_appended"), CASES.values(), ids=CASES)
+@for_each("compared", [True, False])
+@for_each("acts, of_compared, of_appended", CASES.values())
 def test_who_came_between_decides_what_a_position_is_worth(
     acts: tuple[Act, ...],
     of_compared: Base,

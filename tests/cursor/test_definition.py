@@ -3,7 +3,6 @@
 import json
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,8 +29,8 @@ def of(slice_: Slice | None) -> dict[str, str]:
 DAY, MONTH = window(timedelta(days=1)), window(timedelta(days=31))
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "said"),
+@for_each(
+    "before, now, said",
     [
         (DAY, DAY, None),
         (DAY, MONTH, "its partition was a day and is a month"),
@@ -48,7 +47,7 @@ DAY, MONTH = window(timedelta(days=1)), window(timedelta(days=31))
         (None, DAY, None),
     ],
 )
-@pytest.mark.parametrize("has_keys", [True, False])
+@for_each("has_keys", [True, False])
 def test_a_partition_is_its_windows_and_values(
     before: Slice | None, now: Slice | None, said: str | None, *, has_keys: bool
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from lakehouse.cursor.cursor import Fresh, Lost
 from lakehouse.cursor.find import OWNER
 from tests.support.commits import History, cursor
+from tests.support.for_each import for_each
 
 OVERWRITE = {"mode": "Overwrite"}
 
@@ -17,28 +18,30 @@ def foreign(history: History, *partitions: str, positions: bool = True) -> int |
     return found.foreign
 
 
-THEIRS: list[tuple[str, Callable[[History], object]]] = [
-    ("appended", lambda h: h.append()),
-    ("overwritten every night", lambda h: (h.append(), h.add("WRITE", OVERWRITE, numOutputRows=9))),
-    ("made by select", lambda h: h.add("CREATE TABLE AS SELECT", numOutputRows=9)),
-    ("replaced", lambda h: (h.append(), h.add("CREATE OR REPLACE TABLE AS SELECT"))),
-    ("restored to a version", lambda h: (h.append(), h.append(), h.restore(0))),
-    ("restored to a time", lambda h: (h.append(), h.append(), h.restore(None))),
-    ("converted", lambda h: h.add("CONVERT")),
-    ("another asset's", lambda h: h.own(4, asset="silver/others")),
-    ("emptied and filled", lambda h: (h.append(), h.add("TRUNCATE"), h.append())),
-    ("kept up", lambda h: (h.append(), h.add("OPTIMIZE"), h.add("VACUUM END"))),
-    ("long cleaned up", lambda h: (h.append(), h.append(), h.append(), h.clean(2))),
-]
+THEIRS: dict[str, Callable[[History], object]] = {
+    "appended": lambda h: h.append(),
+    "overwritten every night": lambda h: (h.append(), h.add("WRITE", OVERWRITE, numOutputRows=9)),
+    "made by select": lambda h: h.add("CREATE TABLE AS SELECT", numOutputRows=9),
+    "replaced": lambda h: (h.append(), h.add("CREATE OR REPLACE TABLE AS SELECT")),
+    "restored to a version": lambda h: (h.append(), h.append(), h.restore(0)),
+    "restored to a time": lambda h: (h.append(), h.append(), h.restore(None)),
+    "converted": lambda h: h.add("CONVERT"),
+    "another asset's": lambda h: h.own(4, asset="silver/others"),
+    "emptied and filled": lambda h: (h.append(), h.add("TRUNCATE"), h.append()),
+    "kept up": lambda h: (h.append(), h.add("OPTIMIZE"), h.add("VACUUM END")),
+    "long cleaned up": lambda h: (h.append(), h.append(), h.append(), h.clean(2)),
+}
 
 
-@pytest.mark.parametrize("make", [make for _, make in THEIRS], ids=[name for name, _ in THEIRS])
-@pytest.mark.parametrize("partitions", [(), ("a",), ("a", "b")], ids=str)
-@pytest.mark.parametrize("positions", [True, False], ids=["incremental", "not incremental"])
+@for_each("act", THEIRS)
+@for_each("partitions", [(), ("a",), ("a", "b")])
+@for_each("positions", [True, False])
+@for_each("knows_epochs", [True, False])
 def test_rows_that_the_asset_never_wrote_are_somebody_elses(
-    history: History, make: Callable[[History], object], partitions: tuple[str, ...], *, positions: bool
+    act: str, partitions: tuple[str, ...], *, positions: bool, knows_epochs: bool
 ):
-    make(history)
+    history = History(knows_epochs=knows_epochs)
+    THEIRS[act](history)
     assert foreign(history, *partitions, positions=positions) is not None
 
 

@@ -151,7 +151,7 @@ GARBLED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), GARBLED, ids=repr)
+@for_each("name, value", GARBLED)
 def test_a_mark_with_a_field_of_another_type_is_damaged(name: str, value: Any):
     body = json.loads(MARK.to_json())
     body[FIELD][name] = value

@@ -8,8 +8,6 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
 
-import pytest
-
 from lakehouse.commit.rivals import rivals_before
 from lakehouse.commit.superseded import superseded_by
 from lakehouse.cursor.cursor import Cursor, Known
@@ -26,6 +24,7 @@ from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.table_version import TableRef, TableVersion
 from tests.conftest import EXAMPLES
 from tests.support.commits import History
+from tests.support.for_each import for_each
 
 KEYS = ("p1", "p2", "q1", "q2")
 SETS = (("p",), ("q",))
@@ -193,7 +192,7 @@ def row(key: str, value: int | None) -> Rows:
     return Rows() if value is None else Rows({(key, value): 1})
 
 
-@pytest.mark.parametrize("restores", [False, True], ids=["runs", "runs and restores"])
+@for_each("restores", [False, True])
 def test_rows_are_those_of_their_position_whichever_runs_overlap(*, restores: bool):
     for seed in range(5 * EXAMPLES):
         world = World(Random(seed))

@@ -9,6 +9,7 @@ from lakehouse.cursor.find import cursor_of_each, newest_covering
 from lakehouse.cursor.generation import Generation
 from lakehouse.cursor.since_base import may_concern
 from tests.support.commits import History, cursor, known, read_to
+from tests.support.for_each import for_each
 
 
 def test_each_partition_has_a_position_of_its_own(history: History):
@@ -17,7 +18,7 @@ def test_each_partition_has_a_position_of_its_own(history: History):
     assert (read_to(history, "a"), read_to(history, "b")) == (4, 9)
 
 
-@pytest.mark.parametrize("knows_epochs", [True, False])
+@for_each("knows_epochs", [True, False])
 def test_a_range_of_partitions_continues_its_own_epochs_and_has_no_position(*, knows_epochs: bool):
     """Whichever sets its members were written in since: Delta skips an epoch that it has seen, without a word."""
     history = History(knows_epochs=knows_epochs)
@@ -47,7 +48,7 @@ def test_a_commit_of_a_range_holds_for_each_of_its_partitions(history: History):
     assert newest is not None and newest.version == 0
 
 
-@pytest.mark.parametrize("positions", [True, False])
+@for_each("positions", [True, False])
 def test_the_log_of_a_range_is_asked_for_its_epoch_and_nothing_else(*, positions: bool):
     history = History()
     for epoch in (1, 2, 3):

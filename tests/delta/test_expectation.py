@@ -111,7 +111,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize(("before", "now", "why"), CHANGES.values(), ids=CHANGES)
+@for_each("before, now, why", CHANGES.values())
 def test_a_condition_that_leaves_other_rows_out_redefines_a_table(
     before: list[Expect], now: list[Expect], why: str | None
 ) -> None:

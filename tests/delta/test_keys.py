@@ -10,7 +10,6 @@ from decimal import Decimal
 from math import nan
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -172,8 +171,8 @@ def test_a_whole_number_is_of_its_column_s_type(kind: str, said: str):
 INSTANT = datetime(2024, 3, 31, 1, 30, 0, 123456, UTC)
 
 
-@pytest.mark.parametrize(
-    ("value", "kind", "text"),
+@for_each(
+    "value, kind, text",
     [
         (INSTANT, "timestamp", "TIMESTAMP'2024-03-31 01:30:00.123456+00:00'"),
         (INSTANT.replace(tzinfo=None), "timestamp_ntz", "TIMESTAMP_NTZ'2024-03-31 01:30:00.123456'"),
@@ -182,7 +181,6 @@ INSTANT = datetime(2024, 3, 31, 1, 30, 0, 123456, UTC)
         (1e-300, "double", "1e-300D"),
         (0.10000000149011612, "float", "0.10000000149011612F"),
     ],
-    ids=repr,
 )
 def test_every_type_with_an_equality_is_said_in_its_own_type(value: Literal, kind: str, text: str):
     assert is_literal(kind)

@@ -75,19 +75,19 @@ def described(found: Commit) -> str:
     return f"{found.operation} {dict(found.parameters)} {dict(found.metrics)}"
 
 
-@pytest.mark.parametrize("quiet", QUIET, ids=described)
+@for_each("quiet", QUIET)
 def test_a_commit_that_changed_no_row_is_quiet(quiet: Commit):
     assert quiet.is_quiet
     assert quiet.bytes_written == 0
 
 
-@pytest.mark.parametrize("commit", LOUD, ids=described)
+@for_each("commit", LOUD)
 def test_a_commit_that_may_have_changed_a_row_is_not_quiet(commit: Commit):
     assert not commit.is_quiet
 
 
-@pytest.mark.parametrize(
-    ("found", "rows", "said"),
+@for_each(
+    "found, rows, said",
     [
         (commit("WRITE", APPEND, numOutputRows=5), Rows(5, 0, 0), "5 inserted"),
         (
@@ -106,7 +106,6 @@ def test_a_commit_that_may_have_changed_a_row_is_not_quiet(commit: Commit):
         (commit("OPTIMIZE", numAddedFiles=1), NO_ROWS, "none"),
         (commit("SOMETHING NEW"), Rows(None, None, None), "? inserted, ? updated, ? deleted"),
     ],
-    ids=lambda value: str(value)[:40],
 )
 def test_rows_are_counted_by_the_commits_own_metrics(found: Commit, rows: Rows, said: str):
     assert found.rows == rows
@@ -158,12 +157,12 @@ KEEPS = [
 ]
 
 
-@pytest.mark.parametrize("found", EMPTIES, ids=described)
+@for_each("found", EMPTIES)
 def test_a_commit_that_removed_every_earlier_row_says_so(found: Commit):
     assert found.empties
 
 
-@pytest.mark.parametrize("found", KEEPS, ids=described)
+@for_each("found", KEEPS)
 def test_a_commit_that_kept_some_earlier_row_does_not_end_the_line(found: Commit):
     assert not found.empties
     assert not found.leaves_nothing

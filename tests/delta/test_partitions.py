@@ -157,9 +157,7 @@ def inside(spans: Iterable[tuple[datetime, datetime]], at: datetime) -> bool:
     return any(start <= at < end for start, end in spans)
 
 
-@pytest.mark.parametrize(
-    "slice_", [hours(5), hours(23), hours(22, 23), hours(*range(24))], ids=lambda s: str(len(s.keys))
-)
+@for_each("slice_", [hours(5), hours(23), hours(22, 23), hours(*range(24))])
 def test_partitions_shorter_than_a_day_are_refused_on_a_date_column(slice_: Slice):
     """A date cannot tell the hours of a day apart: the rows of all of them would be replaced, or none."""
     with pytest.raises(WriteError, match="shorter than a day"):
@@ -206,7 +204,7 @@ def test_a_month_whose_key_names_no_day_is_compared_with_the_key(text: str, colu
     assert of_month(text).predicate({"day": column_type}).startswith("`day` IN (")
 
 
-@pytest.mark.parametrize(("hour", "fold"), [(0, 0), (1, 0), (1, 1)], ids=["before it", "first", "second"])
+@for_each("hour, fold", [(0, 0), (1, 0), (1, 1)])
 def test_an_hour_that_clocks_went_through_twice_is_refused_where_nothing_tells_which(hour: int, fold: int):
     begin = datetime(2024, 11, 3, hour, fold=fold, tzinfo=ZoneInfo("America/New_York"))
     end = (begin.astimezone(UTC) + timedelta(hours=1)).astimezone(begin.tzinfo)

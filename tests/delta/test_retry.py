@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.delta.policy import Retry
+from tests.support.for_each import for_each
 
 
 def no_chance() -> float:
@@ -57,7 +58,7 @@ def test_every_legal_policy_waits_a_finite_time_within_its_cap(retry: Retry, att
     assert retry.wait(attempt, no_chance) <= retry.wait(attempt + 1, no_chance)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "policy",
     [
         {"attempts": 0},
@@ -72,7 +73,6 @@ def test_every_legal_policy_waits_a_finite_time_within_its_cap(retry: Retry, att
         {"jitter": 1.1},
         {"jitter": math.nan},
     ],
-    ids=str,
 )
 def test_an_illegal_policy_cannot_be_built(policy: dict[str, float]):
     with pytest.raises(ValueError, match=r"attempt|seconds|share"):

@@ -130,8 +130,8 @@ def test_databricks_gives_deletion_vectors_to_a_clustered_table_unless_it_declar
     assert [layout(table, Engine.DATABRICKS).deletion_vectors for table in tables] == [False, False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("declared", "why"),
+@for_each(
+    "declared, why",
     [
         ({"partition_by": "a", "cluster_by": "b"}, "not both"),
         ({"key": ["id", "ID"]}, "twice"),
@@ -147,7 +147,6 @@ def test_databricks_gives_deletion_vectors_to_a_clustered_table_unless_it_declar
         ({"properties": {"delta.isolationLevel": ""}}, "Serializable or WriteSerializable"),
         ({"properties": {"Delta.settransactionRETENTIONduration": "interval 1 day"}}, "applied once"),
     ],
-    ids=str,
 )
 def test_a_table_that_could_not_be_kept_cannot_be_declared(declared: dict[str, Any], why: str):
     with pytest.raises(ValueError, match=why):

@@ -42,8 +42,8 @@ def test_a_name_comes_out_of_its_quotes_as_it_went_in(name: str):
     assert list(tokens(quote(name))) == [("name", name)]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
+@for_each(
+    "value, text",
     [
         (None, "NULL"),
         (True, "TRUE"),
@@ -57,7 +57,6 @@ def test_a_name_comes_out_of_its_quotes_as_it_went_in(name: str):
         (date(2013, 1, 9), "DATE'2013-01-09'"),
         (datetime(2013, 1, 9, 5, tzinfo=UTC), "TIMESTAMP'2013-01-09 05:00:00+00:00'"),
     ],
-    ids=repr,
 )
 def test_a_value_is_a_literal_of_its_own_type(value: Literal, text: str):
     assert literal(value) == text

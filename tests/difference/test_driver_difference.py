@@ -139,7 +139,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("rows", "said"), BROKEN.values(), ids=BROKEN)
+@for_each("rows, said", BROKEN.values())
 def test_a_broken_promise_is_an_error(spark: SparkSession, rows: list[tuple[Any, ...]], said: str) -> None:
     existing = spark.createDataFrame([], SCHEMA)
     with raises_code("BROKEN_PROMISE", match=said):

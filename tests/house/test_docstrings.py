@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from pkgutil import resolve_name
 
-import pytest
+from tests.support.for_each import for_each
 
 ROOT = Path(__file__).parents[2]
 NAMED = sorted(
@@ -16,6 +16,6 @@ NAMED = sorted(
 )
 
 
-@pytest.mark.parametrize(("file", "name"), NAMED, ids=lambda part: part)
+@for_each("file, name", NAMED)
 def test_a_name_in_a_docstring_is_there(file: str, name: str):
     assert resolve_name(name) is not None, f"{file} names {name}"

@@ -3,7 +3,6 @@
 import json
 from dataclasses import dataclass, field, replace
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from lakehouse.read.read_plan import InputFacts, ReadArchive, ReadFeed, ReadNoth
 from lakehouse.read.resolve import read_changes
 from lakehouse.spark.table_version import TableRef
 from tests.support.commits import FEED, TABLE_ID, History, cursor_at, run_of, source_of
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 REF = TableRef.at_path("asset", "/asset")
@@ -272,8 +272,8 @@ def _reason(plan: ReadPlan) -> str:
             raise AssertionError(plan)
 
 
-@pytest.mark.parametrize(
-    ("acts", "after", "off"),
+@for_each(
+    "acts, after, off",
     [
         (["off", "append"], 0, True),
         (["off", "append", "on"], 0, True),
@@ -283,7 +283,6 @@ def _reason(plan: ReadPlan) -> str:
         (["off", "append", "restore"], 1, None),
         (["off", "append", "on"], 1, False),
     ],
-    ids=["off", "off and on", "on again", "off behind it", "off before the position", "who knows", "on behind it"],
 )
 def test_a_feed_is_off_where_the_log_says_so(acts: list[str], after: int, *, off: bool | None) -> None:
     past = Past()

@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
-
 from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import MEASURED
 from lakehouse.read.feed_reader import replaced_within
+from tests.support.for_each import for_each
 
 MARK = Mark("silver/orders", (), FIRST_GENERATION, 3, "run", "attempt", 6, None, {}).to_json()
 WRITTEN = {"numOutputRows": 1, "numDeletedRows": 1, "numCopiedRows": 0}
@@ -25,7 +24,7 @@ def test_one_of_several_commits_may_have_changed_a_row():
     assert replaced_within((OURS, QUIET, other)) == "(`id` = 1) OR (`id` = 2 OR `id` = 3)"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "stranger",
     [
         replace(OURS, user_metadata=None),
@@ -38,7 +37,6 @@ def test_one_of_several_commits_may_have_changed_a_row():
         replace(OURS, parameters={"mode": "Overwrite", "predicate": "true"}),
         replace(OURS, parameters={"mode": "Overwrite", "predicate": "`at` >= TIMESTAMP'2020-01-01 00:00:00+00:00'"}),
     ],
-    ids=str,
 )
 def test_one_commit_that_does_not_say_so_leaves_nothing_known(stranger: Commit):
     assert replaced_within((stranger,)) is None

@@ -11,6 +11,7 @@ from lakehouse.delta.log import VersionRange
 from lakehouse.errors import WriteError
 from lakehouse.read.content import Content, Everything, Nothing, SourceRead, Use
 from lakehouse.spark.table_version import TableRef, TableVersion
+from tests.support.for_each import for_each
 from tests.support.lake import Lake
 from tests.support.model import DIM, SRC
 from tests.support.raises import raises_code
@@ -42,8 +43,8 @@ def read(content: Content, uses: Collection[Use]) -> SourceRead:
     return SourceRead(source, VersionRange(0, 1), content, uses=set(uses))
 
 
-@pytest.mark.parametrize(
-    ("content", "uses", "answers"),
+@for_each(
+    "content, uses, answers",
     [
         (LATER, (), False),
         (LATER, (SOURCE,), False),
@@ -63,8 +64,8 @@ def test_an_append_answers_for_the_changes_whose_rows_were_taken(
     assert read(content, uses).gave_changes is answers
 
 
-@pytest.mark.parametrize(
-    ("content", "uses", "loses"),
+@for_each(
+    "content, uses, loses",
     [
         (LATER, (), False),
         (LATER, (SOURCE,), False),

@@ -13,6 +13,7 @@ import pytest
 from tests.reliability.checker import Ack, Asset, behind, check, check_ledger
 from tests.reliability.delta_files import Ledger, Row, log_files
 from tests.reliability.laws import END, START, appends, continued, differs
+from tests.support.for_each import for_each
 
 SCHEMA = json.dumps(
     {"type": "struct", "fields": [{"name": "token", "type": "string", "nullable": True, "metadata": {}}]}
@@ -178,7 +179,7 @@ FIRST, SECOND, THIRD = (
 HISTORY = [FIRST, SECOND, THIRD | {START: 2, END: None}]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rows",
     [
         HISTORY[1:],
@@ -188,7 +189,6 @@ HISTORY = [FIRST, SECOND, THIRD | {START: 2, END: None}]
         [FIRST | {END: 3}, SECOND, HISTORY[2]],
         [*HISTORY, THIRD | {START: 3, END: None}],
     ],
-    ids=["interval lost", "applied twice", "overlap", "not ended", "ended late", "a row that did not change again"],
 )
 def test_a_history_that_is_not_the_fold_of_its_states_is_seen(rows: list[Row]) -> None:
     expected: list[Row] = []

@@ -7,7 +7,6 @@ import os
 from random import Random
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse import scd
@@ -37,13 +36,13 @@ OPTIONS = [
 WITHOUT_HISTORY = [pair for pair in OPTIONS if not any("track" in option for option in pair[0])]
 
 
-@pytest.mark.parametrize(("options", "folded"), OPTIONS, ids=[" ".join(options) or "all" for options, _ in OPTIONS])
+@for_each("options, folded", OPTIONS)
 def test_type_2_of_random_events_is_what_a_fold_makes_of_them(spark: SparkSession, options, folded):
     events = random_events(Random(f"type 2 {options}"), range(HISTORIES))
     assert shown(scd.type2(frame(spark, events), **KEPT, **options).rows) == past(events, **folded)
 
 
-@pytest.mark.parametrize(("options", "folded"), WITHOUT_HISTORY, ids=[" ".join(o) or "all" for o, _ in WITHOUT_HISTORY])
+@for_each("options, folded", WITHOUT_HISTORY)
 def test_type_1_of_random_events_is_what_a_fold_makes_of_them(spark: SparkSession, options, folded):
     events = random_events(Random(f"type 1 {options}"), range(HISTORIES))
     assert shown(scd.type1(frame(spark, events), **KEPT, **options).rows) == present(events, **folded)

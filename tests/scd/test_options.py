@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse import Changes, Merge, Table, scd
+from tests.support.for_each import for_each
 from tests.support.lake import Lake
 from tests.support.raises import raises_code
 from tests.support.slow import slow
@@ -40,9 +41,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("rule", "options", "problem"), REFUSED, ids=[f"{rule} {' '.join(options)}" for rule, options, _ in REFUSED]
-)
+@for_each("rule, options, problem", REFUSED)
 def test_options_that_do_not_fit_are_refused_before_any_row_is_read(spark: SparkSession, rule, options, problem):
     events = spark.createDataFrame([], EVENTS)
     given = {"keys": "id", "sequence_by": "at", "except_column_list": ["__END_AT"]} | options

@@ -106,7 +106,7 @@ def test_what_a_repository_gives_is_installed_only_with_the_pinned_content(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("rule", RULES + OF_THIS_MACHINE, ids=lambda rule: rule.key)
+@for_each("rule", RULES + OF_THIS_MACHINE)
 def test_each_unsafe_setting_is_refused_with_its_reason(rule):
     key = f"{rule.key}txnVersion" if rule.key.endswith(".") else rule.key
     value = "true" if "true" not in rule.allowed else "false"

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 
-import pytest
 from pyspark.errors.exceptions.connect import AnalysisException
 
 from lakehouse.spark.diagnosis import (
@@ -126,7 +125,7 @@ def test_each_example_is_of_a_row(text: str):
     assert diagnose(py4j(text))
 
 
-@pytest.mark.parametrize("speaker", SPEAKERS.values(), ids=SPEAKERS)
+@for_each("speaker", SPEAKERS.values())
 def test_the_assets_own_words_say_nothing(speaker: Callable[[str], BaseException]):
     assert [text for text in EXAMPLES if diagnose(speaker(text))] == []
 

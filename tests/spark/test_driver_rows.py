@@ -1,11 +1,11 @@
 """What comes to the driver: so much that it fits there, and every value as it was."""
 
 import pyarrow as pa
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.delta.limits import MEASURED
 from lakehouse.spark.driver_rows import collect_all, small
+from tests.support.for_each import for_each
 
 
 def texts(spark: SparkSession, rows: int, width: int, partitions: int = 4) -> DataFrame:
@@ -26,7 +26,7 @@ FITS = {
 }
 
 
-@pytest.mark.parametrize(("rows", "width", "fits"), FITS.values(), ids=FITS)
+@for_each("rows, width, fits", FITS.values())
 def test_so_many_rows_of_such_a_width(spark: SparkSession, rows: int, width: int, *, fits: bool) -> None:
     local = small(texts(spark, rows, width, partitions=4 if fits else 1))
     assert (local is not None) == fits

@@ -60,8 +60,8 @@ def test_a_column_takes_its_value_of_these_columns(text: str, expected: dict[str
     assert origins(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "plain"),
+@for_each(
+    "text, plain",
     [
         ("SELECT day FROM o", True),
         ("SELECT DAY FROM (SELECT *, row_number() OVER (PARTITION BY cust ORDER BY id) AS n FROM o) WHERE n = 1", True),

@@ -1,6 +1,5 @@
 """To which types INSERT casts: a number to a number, a time to a time, all that has no parts to a text."""
 
-import pytest
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -22,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 from lakehouse.spark.types import is_assignable
+from tests.support.for_each import for_each
 
 TEXT, INT = StringType(), IntegerType()
 CAST = [
@@ -52,11 +52,11 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("value", "column"), CAST, ids=str)
+@for_each("value, column", CAST)
 def test_insert_casts(value: DataType, column: DataType):
     assert is_assignable(value, column)
 
 
-@pytest.mark.parametrize(("value", "column"), REFUSED, ids=str)
+@for_each("value, column", REFUSED)
 def test_insert_casts_not(value: DataType, column: DataType):
     assert not is_assignable(value, column)

@@ -9,6 +9,7 @@ from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views import query
 from lakehouse.views.query import names_in, read
+from tests.support.for_each import for_each
 
 SCHEMAS = {
     "o": {"id": "int", "cust": "int", "day": "date", "st": "string", "arr": "array<int>", "info": "struct<a:int>"},
@@ -185,7 +186,7 @@ BY_THE_COLUMNS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "code", "words"), BY_THE_TEXT, ids=lambda part: part)
+@for_each("text, code, words", BY_THE_TEXT)
 def test_the_text_alone_refuses(text: str, code: str, words: str):
     for asks in (names_in, lambda text: read(text, SCHEMAS)):
         with pytest.raises(ViewError) as refused:
@@ -193,7 +194,7 @@ def test_the_text_alone_refuses(text: str, code: str, words: str):
         expect(refused.value, text, code, words)
 
 
-@pytest.mark.parametrize(("text", "code", "words"), BY_THE_COLUMNS, ids=lambda part: part)
+@for_each("text, code, words", BY_THE_COLUMNS)
 def test_the_columns_of_the_tables_refuse(text: str, code: str, words: str):
     names_in(text)
     with pytest.raises(ViewError) as refused:

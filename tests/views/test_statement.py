@@ -20,6 +20,7 @@ from lakehouse.views.files.statement import (
     query_of,
     read_statement,
 )
+from tests.support.for_each import for_each
 
 NAMES = st.text("abcXYZ_09 é`.", min_size=1, max_size=6)
 TEXTS = st.text("abc'\"\\\n-/*;{(é%_", max_size=8).filter(lambda text: "{{" not in text and "{%" not in text)
@@ -222,7 +223,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("text", "code", "line", "column", "remedy"), REFUSED.values(), ids=REFUSED)
+@for_each("text, code, line, column, remedy", REFUSED.values())
 def test_what_is_no_view_is_refused_with_its_place_and_the_way_out(
     text: str, code: str, line: int | None, column: int | None, remedy: str
 ):

@@ -36,8 +36,8 @@ def test_a_list_of_columns_names_the_columns_of_the_result():
     assert (checked.columns, checked.key, checked.touch.columns) == (("place", "number"), ("place",), ("place",))
 
 
-@pytest.mark.parametrize(
-    ("view", "code"),
+@for_each(
+    "view, code",
     [
         (View("SELECT town FROM customers"), "VIEW_UNKNOWN_COLUMN"),
         (View("SELECT a FROM nowhere"), "VIEW_UNKNOWN_TABLE"),
@@ -45,7 +45,6 @@ def test_a_list_of_columns_names_the_columns_of_the_result():
         (View("SELECT id FROM orders WHERE id > :id"), "VIEW_PARAMETER"),
         (View(ViewText("SELECT id FROM orders", columns=(OutputColumn("a"), OutputColumn("b")))), "VIEW_COLUMN_LIST"),
     ],
-    ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_a_text_of_which_no_view_can_be_kept_is_refused(view: View, code: str):
     with pytest.raises(ViewError) as refused:

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from lakehouse import Aggregate, Append, History, Merge, Overwrite, Snapshot
+from tests.support.for_each import for_each
 from tests.support.rows_without_spark import UNREAD_KEYS, UNREAD_ROWS
 
 WRONG: list[tuple[Any, tuple[Any, ...], str]] = [
@@ -28,7 +29,7 @@ WRONG: list[tuple[Any, tuple[Any, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("write", "arguments", "text"), WRONG, ids=lambda value: getattr(value, "__name__", None))
+@for_each("write, arguments, text", WRONG)
 def test_an_argument_of_another_type_is_refused(write: Any, arguments: tuple[Any, ...], text: str) -> None:
     with pytest.raises(TypeError, match=text):
         write(*arguments)

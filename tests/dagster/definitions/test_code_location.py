@@ -26,6 +26,7 @@ from lakehouse.cli.status import comparisons
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.nights.night_schedule import NIGHTLY
 from lakehouse.delta.location import Location
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 ORDERS, COPIES = dg.AssetKey("orders"), dg.AssetKey("copies")
@@ -124,7 +125,7 @@ def test_the_definitions_of_a_folder_whose_modules_import_each_other_load(in_fol
     assert defs.resolve_assets_def("flights").op.pool == "table:flights"
 
 
-@pytest.mark.parametrize("twice", [orders, plain], ids=["a spec", "an asset"])
+@for_each("twice", [orders, plain])
 def test_an_object_that_is_listed_twice_is_one(twice: Any):
     listed = [orders, plain, twice]
     given = dg.Definitions(assets=listed, resources=resources())

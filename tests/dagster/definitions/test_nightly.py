@@ -34,6 +34,7 @@ from lakehouse.dagster.definitions.recompute import why_not_recomputed
 from lakehouse.dagster.nights.night_schedule import NIGHTLY, missed_night
 from lakehouse.dagster.run_tags import NIGHT
 from lakehouse.errors import DefinitionError
+from tests.support.for_each import for_each
 
 CRON = "0 3 * * *"
 THREE = datetime(2026, 11, 25, 3, tzinfo=UTC)
@@ -263,7 +264,7 @@ def assets() -> Iterator[tuple[dg.AssetsDefinition, str]]:
     yield of_the_last, "it reads only some partitions of 'orders'"
 
 
-@pytest.mark.parametrize(("asset", "reason"), [*assets()], ids=lambda value: value if isinstance(value, str) else "")
+@for_each("asset, reason", [*assets()])
 def test_the_page_of_a_table_that_no_recompute_gives_says_why(asset: dg.AssetsDefinition, reason: str) -> None:
     table = CodeLocation.of([asset], lambda _: None)[asset.key]
     assert str(why_not_recomputed(table)).startswith(reason)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.table import Read, Table
@@ -15,6 +13,7 @@ from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.table_version import TableRef, TableVersion
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 NO_SPARK: Any = None
@@ -61,8 +60,8 @@ def appended_to_two() -> object:
     return appended(days("2013-01-01", "2013-01-02"))
 
 
-@pytest.mark.parametrize(
-    ("asked", "code", "said"),
+@for_each(
+    "asked, code, said",
     [
         (unnamed, "READ", r"touched\(\) of 'orders' needs the columns"),
         (of_other_columns, "WRITE", r"of \(id\) and of \(customer\) cannot be united: .* via\(frame, 'id'\)"),
@@ -74,7 +73,6 @@ def appended_to_two() -> object:
             r"'landed' reads Changes, .* Nothing was written. Backfill .* one run per partition",
         ),
     ],
-    ids=["no column", "other columns", "rows of two sources", "keys of two sources", "changes in two partitions"],
 )
 def test_what_means_nothing_is_refused_in_words(asked: Callable[[], object], code: str, said: str) -> None:
     with raises_code(code, match=said):

@@ -8,6 +8,7 @@ import pytest
 from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.table import Table
 from lakehouse.errors import WriteError
+from tests.support.for_each import for_each
 from tests.support.raises import raises_code
 
 TYPES = {"day": "date", "week": "date", "at": "timestamp", "region": "string"}
@@ -39,14 +40,13 @@ def test_a_week_is_seven_days_from_its_key_on() -> None:
     assert slice_.predicate(TYPES) == "(`week` >= DATE'2013-01-06' AND `week` < DATE'2013-01-13')"
 
 
-@pytest.mark.parametrize(
-    ("key", "start", "end"),
+@for_each(
+    "key, start, end",
     [
         ("2013-07-01-05:00", "2013-07-01 05:00:00+02:00", "2013-07-01 06:00:00+02:00"),
         ("2013-10-27-02:00", "2013-10-27 02:00:00+02:00", "2013-10-27 02:00:00+01:00"),
         ("2013-10-27-02:00+0100", "2013-10-27 02:00:00+01:00", "2013-10-27 03:00:00+01:00"),
     ],
-    ids=["in summer", "while clocks are set back", "once more"],
 )
 def test_an_hour_is_one_hour_of_the_definitions_zone(key: str, start: str, end: str) -> None:
     slice_ = slice_of("a", Table(partition_by="at"), HOURS, [key])
@@ -58,8 +58,8 @@ def test_a_dimension_without_a_column_of_its_name_is_refused() -> None:
         slice_of("a", Table(partition_by=("region", "month")), DAYS_OF_REGIONS, ["2013-01-02|west"])
 
 
-@pytest.mark.parametrize(
-    ("definition", "refused"),
+@for_each(
+    "definition, refused",
     [
         (dg.DailyPartitionsDefinition("2013-01-01", hour_offset=6), None),
         (dg.WeeklyPartitionsDefinition("2013-01-06"), "2013-01-07"),
@@ -69,16 +69,6 @@ def test_a_dimension_without_a_column_of_its_name_is_refused() -> None:
         (dg.MonthlyPartitionsDefinition("2013-01", fmt="%Y-%m"), None),
         (dg.MonthlyPartitionsDefinition("01/2013", fmt="%m/%Y"), None),
         (dg.MonthlyPartitionsDefinition("1 Jan 2013", fmt="%d %b %Y"), "02 Jan 2013"),
-    ],
-    ids=[
-        "days",
-        "weeks",
-        "weeks, another form",
-        "weeks, a number",
-        "named weeks",
-        "months",
-        "named months",
-        "days of months",
     ],
 )
 def test_a_text_column_is_refused_if_a_day_inside_a_partition_is_the_key_of_none(

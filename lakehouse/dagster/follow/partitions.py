@@ -111,7 +111,8 @@ class SourcePartitions:
                 f"be concerned.",
             )
         mapping = asset.get_partition_mapping_for_dep(source.key) or _usual(own_def, source_def)
-        return cls(own, log, _Mapped(rows, _mapping_by_key(mapping, source_def, own_def)))
+        columns = fold(head.partition_columns)
+        return cls(own, log, _Mapped(rows, _mapping_by_key(mapping, source_def, own_def), columns))
 
     def present(self) -> frozenset[str]:
         """The asset's partitions that rows of the source map to now."""
@@ -124,6 +125,8 @@ class SourcePartitions:
         changed: dict[str, list[Commit]] = defaultdict(list)
         for commit in commits:
             values = self.log.partition_values_in(commit.version)
+            if values is not None and any(fold(each) != self.keys.columns for each in values):
+                values = None  # the table has renamed its columns since, or unmapped them
             for partition in self.own if values is None else self.keys.of(values):
                 changed[partition].append(commit)
         return changed
@@ -135,6 +138,7 @@ class _Mapped:
 
     rows: KeysOfRows
     mapped: Mapping[str, frozenset[str]]
+    columns: frozenset[str]
 
     def of(self, combinations: Iterable[Mapping[str, str | None]]) -> frozenset[str]:
         return frozenset(own for key in self.rows.of_rows(combinations) for own in self.mapped.get(key, ()))

@@ -55,7 +55,7 @@ SUBJECTS = (
             "R4 delta-rs merge",
         ),
         drawn="wall s",
-        says="delta-rs needs no JVM, and does not write tables with deletion vectors.",
+        says="delta-rs needs no JVM. Its tables had no deletion vectors, which it does not make.",
     ),
     Subject(
         title="One changed row, by the size of the table",
@@ -68,7 +68,7 @@ SUBJECTS = (
         result="scattered",
         rows=("ours", "R2t, our settings", "R2x, hint and key range too", "R3 recompute"),
         says="R3 copies one table, and leaves its readers twenty million changes. Above 250,000 changed rows "
-        "a step costs as much as R2t or a fifth more; inserts twice as much.",
+        "a step costs as much as R2t or more; inserts twice as much.",
     ),
     Subject(
         title="Type 2 of 10 million keys, events for 0.1 %",

@@ -69,6 +69,9 @@ def test_without_deletion_vectors_every_reader_reads_a_table_and_its_quarantine(
             for name in managers
             for table, ids in rows.items()
         }, reader
+    for name in managers:  # as a writer delta-rs knows them
+        DeltaTable(str(lake.root / name / "kept")).update(updates={"v": "9"}, predicate="id = 1")
+        assert sorted(lake.rows(f"{name}/kept")) == [(1, 9), (2, 2)]
 
 
 def test_a_table_that_says_it_itself_wins_over_its_manager():

@@ -14,7 +14,7 @@ from lakehouse.commit.outcome import Committed, NothingToDo, Outcome
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.beside import why_quarantine_differs
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
-from lakehouse.cursor.definition import definition
+from lakehouse.cursor.definition import definition, in_session, partial_sources, session_of, why_other_session
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.expect import SUFFIX, Evaluation
@@ -23,7 +23,7 @@ from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.delta.table import Read
 from lakehouse.difference.statements import Planned
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import LakehouseError, UncomparedError
 from lakehouse.read.archive import ask_archive
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.changes import Changes
@@ -36,6 +36,7 @@ from lakehouse.read.resolve import read_changes
 from lakehouse.read.run import Run, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.listeners import AllOutside, Evaluated, Message, Notice, PhaseEnded, QuarantineWritten, tell
+from lakehouse.spark.session import settings_of_rows
 from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
 from lakehouse.spark.types import partition_types
 from lakehouse.writes.merge import doubts_of
@@ -85,6 +86,8 @@ def begin(
     cursor = _cursor(spark, asset, log, head, slice, request)
     ignored, read = asset.policy.ignored_config, asset.read_options
     parts = definition(asset.table, slice, read, config or {}, ignored, inputs=asset.inputs, resources=resources)
+    if isinstance(cursor, Known):  # until Spark says otherwise, which a run with nothing to do does not start
+        parts |= session_of(cursor.mark.definition or {})
     together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
     if together is None and compare_because is None:
         compare_because = _why_other_quarantine(spark, asset, cursor, () if slice is None else slice.keys)
@@ -298,10 +301,26 @@ class Materialization:
         for sentence in doubts_of(self.run.name, write):
             tell(Message(sentence))
         with as_explained(self.run):
-            run, write = complete(self.spark, self.run, write)
+            run, write = complete(self.spark, self._in_session(), write)
         if run.extract is not None or run.view is not None:  # the asset's page shows it
             self.run = run
         return run, write
+
+    def _in_session(self) -> Run:
+        """The run with the settings of its session that decide rows; earlier rows are compared if theirs were others.
+
+        Raises:
+            UncomparedError: Rows that no change touched may be of another setting. The step runs again.
+        """
+        before = self.run.definition
+        run = replace(self.run, definition=in_session(before, settings_of_rows(self.spark())))
+        reason = why_other_session(before, run.definition) if run.together is None and run.asset.incremental else None
+        if reason is None:
+            return run
+        if run.asset.past.is_final or partial_sources(before):
+            tell(Message(f"{run.name} goes on although {reason}. Its rows stay as they were made before."))
+            return run
+        raise UncomparedError(run.name, f"{reason}, and rows that no change touched may differ")
 
     def _prefetch(self) -> None:
         """Makes Delta replay the table's log once, ahead of the comparison and the commit."""

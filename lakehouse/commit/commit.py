@@ -34,9 +34,9 @@ from lakehouse.errors import (
     CommitError,
     LakehouseError,
     LateGapError,
-    NewColumnsError,
     StaleInputsError,
     TableError,
+    UncomparedError,
     UnsettledError,
 )
 from lakehouse.read.run import Run
@@ -158,7 +158,7 @@ def _mend(writing: Writing, landed: Committed) -> Committed:
                     raise UnsettledError(writing.run.name, version, lost, last.changed.value) from error
                 case AlreadyApplied() | Unchanged():
                     return landed
-        except (UnsettledError, StaleInputsError, NewColumnsError):
+        except (UnsettledError, StaleInputsError, UncomparedError):
             raise
         except LateGapError as error:
             raise LateGapError(error.asset, error.reason, written=version) from error

@@ -20,6 +20,8 @@ LONGEST = 64
 FIELDS = 16
 """So many fields of a config are parts by name; the fields of a larger config are one part."""
 _KEY, _PARTITION_BY, _PARTITIONS, _CONFIG, _READ = "key", "partition_by", "partitions", "config", "read "
+_SESSION = "session"
+"""Begins the parts about settings of the Spark session that decide rows; known once a run has started Spark."""
 _INPUT, _RESOURCE = "input", "resource"
 """Begin the parts about what a run hands to the function: the source of an input, the value of a resource's field."""
 _EXPECT, _QUARANTINE = "expect", "quarantine"
@@ -118,6 +120,32 @@ def why_handed_otherwise(before: Definition, now: Definition, ignored: Collectio
     names = (was.keys() & is_now.keys()) - _fields(_RESOURCE, ignored)
     other = sorted(name for name in names if was[name] != is_now[name])
     return f"its {' and '.join(other)} had another value" if other else None
+
+
+def session_of(definition_: Definition) -> dict[str, str]:
+    """The parts about the session in which rows were computed."""
+    return _parts_of(_SESSION, definition_)
+
+
+def in_session(definition_: Definition, settings: Mapping[str, str]) -> Definition:
+    """The definition with the settings of a session that decide rows, instead of those of another session."""
+    others = {name: text for name, text in definition_.items() if name not in session_of(definition_)}
+    return others | {f"{_SESSION} {name}": short(value) for name, value in settings.items()}
+
+
+def why_other_session(before: Definition, now: Definition) -> str | None:
+    """Which setting of the session had another value, as half a sentence; None if none had.
+
+    A mark without such parts is of an earlier version of this library, and is believed once.
+    """
+    was, is_now = session_of(before), session_of(now)
+    other = sorted(name for name in {*was, *is_now} if was.get(name) != is_now.get(name)) if was else []
+    values = [(was.get(name, "as Spark has it"), is_now.get(name, "as Spark has it")) for name in other]
+    settings = [
+        f"{name.removeprefix(_SESSION).strip()} was {before_} in its Spark session, and is {now_}"
+        for name, (before_, now_) in zip(other, values, strict=True)
+    ]
+    return " and ".join(settings) or None
 
 
 def _parts_of(begin: str, definition_: Definition) -> dict[str, str]:

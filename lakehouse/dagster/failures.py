@@ -11,9 +11,9 @@ from lakehouse.dagster.run_tags import COMPARE, GAP
 from lakehouse.errors import (
     LakehouseError,
     LateGapError,
-    NewColumnsError,
     SetupError,
     StaleInputsError,
+    UncomparedError,
 )
 from lakehouse.spark.diagnosis import Meaning, diagnose
 
@@ -26,7 +26,7 @@ def as_dagster_failures(execution: dg.AssetExecutionContext) -> Generator[None]:
     """Our errors as Dagster's. A RetryPolicy repeats temporary errors; those that need new inputs always repeat."""
     try:
         yield
-    except (LateGapError, NewColumnsError) as error:
+    except (LateGapError, UncomparedError) as error:
         tag = (GAP if isinstance(error, LateGapError) else COMPARE) + error.asset
         execution.instance.add_run_tags(execution.run.run_id, {tag: f"{execution.run.run_id} {error.reason[:200]}"})
         # Dagster counts every earlier try of the step. The tag takes care that this one is not met again.

@@ -68,7 +68,7 @@ from lakehouse.read.feed_reader import Feeds
 from lakehouse.server.in_process import guard
 from lakehouse.server.settings import refuse_unsafe
 from lakehouse.spark.listeners import listening, phase
-from lakehouse.spark.session import other_zone, prepare, setting
+from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.write import Write
 
@@ -190,12 +190,6 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 dg.get_dagster_logger().warning(
                     f"Spark refuses the setting {setting}, without which a Python function (F.udf) of an asset may "
                     f"wait forever (SPARK-58241). Set it where Spark is configured."
-                )
-            if (zone := other_zone(session)) is not None:
-                dg.get_dagster_logger().warning(
-                    f"The time zone of this Spark session is {zone}. What results and expectations make of timestamps "
-                    f"follows the time zone, and a run does not notice that it is another than before. Set "
-                    f"spark.sql.session.timeZone to UTC wherever runs of these tables are."
                 )
             self._prepared = session
         return session

@@ -11,7 +11,7 @@ For users: docs/reference/errors.md.
     - UnreadableLogError
     - LateGapError
   x WriteError                  a result cannot become the table; nothing was written
-    - NewColumnsError
+    - UncomparedError
     - ExpectationError
     - HistoryError
     - ExtractError

@@ -212,10 +212,10 @@ class ExpectationError(WriteError):
         )
 
 
-class NewColumnsError(WriteError):
-    """A `Merge` about touched keys whose result has columns that other rows of its table have not got from a run."""
+class UncomparedError(WriteError):
+    """A result about touched keys, where the result or the session shows that other rows of the table may differ."""
 
-    code = "NEW_COLUMNS"
+    code = "UNCOMPARED"
 
     def __init__(self, asset: str, reason: str) -> None:
         self.asset, self.reason = asset, reason

@@ -59,7 +59,19 @@ def _begun(spark: SparkSession) -> bool:
 RELEASED_WITHIN = 10
 """Seconds."""
 _TXN = "spark.databricks.delta.write.txn"
+_ZONE = "spark.sql.session.timeZone"
 _UTC = frozenset(["UTC", "Etc/UTC", "GMT", "Z", "+00:00"])
+DECIDE_ROWS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+}
+"""Settings of a session, with Spark's default, under which the same query of the same rows gives other rows."""
+_FORMER_BEHAVIOUR = "spark.sql.legacy."
+"""Begins the settings that bring back what an earlier Spark did."""
 
 
 def setting(spark: SparkSession, name: str) -> str | None:
@@ -86,10 +98,14 @@ def prepare(spark: SparkSession) -> tuple[str, ...]:
     return tuple(refused)
 
 
-def other_zone(spark: SparkSession) -> str | None:
-    """The time zone of a session, if it is not UTC."""
-    zone = spark.conf.get("spark.sql.session.timeZone", "UTC") or "UTC"
-    return None if zone in _UTC else zone
+def settings_of_rows(spark: SparkSession) -> dict[str, str]:
+    """The settings of a session that decide rows: its time zone, and those that are not as Spark has them."""
+    zone = spark.conf.get(_ZONE, "UTC") or "UTC"
+    given = spark.conf.getAll
+    listed = {name: given.get(name, default) for name, default in DECIDE_ROWS.items()}
+    former = {name: value for name, value in given.items() if name.startswith(_FORMER_BEHAVIOUR)}
+    other = {name: value for name, value in listed.items() if value.lower() != DECIDE_ROWS[name].lower()}
+    return {_ZONE: "UTC" if zone in _UTC else zone, **other, **former}
 
 
 def is_connect(spark: SparkSession) -> bool:

@@ -14,7 +14,7 @@ from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold
 from lakehouse.difference.by_key import statement_by_key
 from lakehouse.difference.statements import MarkOnly, Planned, Skip, Statement
-from lakehouse.errors import DefinitionError, NewColumnsError, WriteError
+from lakehouse.errors import DefinitionError, UncomparedError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
@@ -154,21 +154,21 @@ def refuse_uncompared(spark: SparkSession, run: Run, columns: Collection[str], s
     So the columns of the last result stand in the mark.
 
     Raises:
-        NewColumnsError: A column is new, or the last result had other columns.
+        UncomparedError: A column is new, or the last result had other columns.
     """
     lacking = [column for column in columns if column.lower() not in fold(stored.names)]
     if lacking and run.asset.policy.new_columns != "add":
         return  # the column is refused by `fit`
     new = lacking or _since_last_commit(spark, run, columns)
     if new:
-        raise NewColumnsError(
+        raise UncomparedError(
             run.name,
             f"its result has {_listing(new)}, which the table lacked, and rows that no change touched may have a value "
             f"there",
         )
     mark = run.cursor.mark if isinstance(run.cursor, Known) else None
     if mark is not None and mark.columns not in (None, run.columns):
-        raise NewColumnsError(run.name, "the last result had other columns, and rows that no change touched may differ")
+        raise UncomparedError(run.name, "the last result had other columns, and rows that no change touched may differ")
 
 
 def _since_last_commit(spark: SparkSession, run: Run, columns: Collection[str]) -> list[str]:

@@ -21,7 +21,7 @@ from lakehouse.delta.log import Size
 from lakehouse.delta.policy import Clock, Retry
 from lakehouse.delta.table import Read, Table
 from lakehouse.delta.text import literal, quote
-from lakehouse.errors import NewColumnsError
+from lakehouse.errors import UncomparedError
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset, UserRequest
 from lakehouse.read.changes import Changes
@@ -207,7 +207,7 @@ class Lake:
         """One run of an asset: read, compute, commit; once more, as Dagster does it, if everything has to be compared."""
         try:
             return self._materialized(asset, table, reads, retry, options)
-        except NewColumnsError as error:
+        except UncomparedError as error:
             self.told.append(error.reason)
             return self._materialized(asset, table, reads, retry, {**options, "compare_because": error.reason})
 

@@ -8,7 +8,7 @@ import pytest
 
 from lakehouse import Append, Changes, History, Merge, Overwrite, Policy, Read, Table
 from lakehouse.delta.partition_keys import PartitionKey, Slice
-from lakehouse.errors import NewColumnsError
+from lakehouse.errors import UncomparedError
 from tests.support.assets import copy
 from tests.support.lake import Lake
 from tests.support.model import SRC
@@ -54,7 +54,7 @@ def test_two_partitions_that_read_at_once_get_the_column_by_a_comparison_each(la
     late = lake.begin(filled, BY_K, slice=B)
     write = filled(**lake.read(late, filled))  # pyright: ignore[reportArgumentType]
     lake.materialize(filled, BY_K, slice=A)
-    with pytest.raises(NewColumnsError):
+    with pytest.raises(UncomparedError):
         late.commit(write, lake.retry)
     lake.materialize(filled, BY_K, slice=B)
     assert as_the_source(lake, "filled")

@@ -19,7 +19,7 @@ from lakehouse.dagster.slices import dimensions_of
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import version_of
 from lakehouse.difference.statements import Skip, Statement, WithQuarantine, of_table
-from lakehouse.errors import LakehouseError, NewColumnsError, ReadError
+from lakehouse.errors import LakehouseError, ReadError, UncomparedError
 from lakehouse.errors.views import ViewError
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.archive import ask_archive_by_log
@@ -291,7 +291,7 @@ def _with_plan(
     try:
         with listening(step.hear):
             plan = step.plan(returned)
-    except NewColumnsError as error:  # the run begins again, and what it then reads is planned then
+    except UncomparedError as error:  # the run begins again, and what it then reads is planned then
         return replace(write, planned=f"everything is compared once: {error.reason}")
     planned = _description(of_table(plan))
     if isinstance(plan, WithQuarantine):

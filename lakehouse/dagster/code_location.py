@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias, TypeGuard, cast
 
 import dagster as dg
+from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 from pyspark.sql import DataFrame
 
 from lakehouse.dagster.slices import slice_of
@@ -39,8 +40,7 @@ class AssetTable:
 
     Args:
         key: Its asset key.
-        definition: What defines it: an asset, the spec of a table that no asset makes, or a source of Dagster's older
-            kind; None if nothing in the code location does.
+        definition: What defines it, its inputs as Dagster resolves them; None if nothing in the code location does.
         declared: What is declared of it.
         partitions_def: Its partitions in Dagster; None if it has none.
         manager: The key of its IO manager, which Dagster also has read the table wherever it is an input.
@@ -51,7 +51,7 @@ class AssetTable:
     """
 
     key: dg.AssetKey
-    definition: dg.AssetsDefinition | dg.AssetSpec | dg.SourceAsset | None = None
+    definition: dg.AssetsDefinition | None = None
     declared: Table = field(default_factory=Table)
     partitions_def: dg.PartitionsDefinition[Any] | None = None
     manager: str = "io_manager"
@@ -67,13 +67,18 @@ class AssetTable:
     @property
     def asset(self) -> dg.AssetsDefinition | None:
         """The asset that makes the table; None if no asset of the code location does."""
-        asset = self.definition
-        return asset if isinstance(asset, dg.AssetsDefinition) and asset.is_executable else None
+        return self.definition if self.definition is not None and self.definition.is_materializable else None
 
     @property
     def is_spec(self) -> bool:
         """Whether a spec says that the table is there, and no asset makes it."""
-        return isinstance(self.definition, dg.AssetSpec)
+        return self.definition is not None and not self.definition.is_executable
+
+    @property
+    def upstream(self) -> set[str]:
+        """The names of the tables that Dagster has before it."""
+        deps = () if self.definition is None else self.definition.specs_by_key[self.key].deps
+        return {dep.asset_key.to_user_string() for dep in deps}
 
     @property
     def is_written(self) -> bool:
@@ -155,7 +160,7 @@ class CodeLocation:
             root_of: Says where the tables of an IO manager are, by its key; None if it is no `DeltaIOManager`.
             policy_of: Says what an IO manager lets runs do, by its key, where the table does not say.
         """
-        tables = (table for definition in definitions for table in _tables_of(definition, root_of))
+        tables = (table for definition in resolve(definitions) for table in _tables_of(definition, root_of))
         return cls({table.key: _under(table, policy_of(table.manager)) for table in tables}, root_of)
 
     def __getitem__(self, key: dg.AssetKey) -> AssetTable:
@@ -187,26 +192,44 @@ def _under(table: AssetTable, outer: Policy) -> AssetTable:
     return replace(table, declared=table.declared.under(outer), policy=table.declared.policy.within(outer))
 
 
-def _tables_of(definition: Any, root_of: Callable[[str], Location | None]) -> Iterator[AssetTable]:
+def resolve(definitions: Iterable[Any]) -> list[dg.AssetsDefinition]:
+    """The assets of a code location with the keys of their inputs as Dagster resolves them.
+
+    A key that nothing has may mean a table of the same group whose key ends in it, or the asset of a `table_name`.
+    """
+    assets = [_as_asset(each) for each in definitions]
+    try:
+        made = AssetGraph.normalize_assets(assets)
+    except dg.DagsterInvalidDefinitionError:  # of a part of a code location, which lacks the source of an input
+        made = [_resolve_among(each, assets) for each in assets]
+    return list(made[: len(assets)])  # behind them Dagster lists the keys that nothing defines
+
+
+def _as_asset(definition: Any) -> dg.AssetsDefinition:
     match definition:
         case dg.AssetSpec():
-            manager = str(definition.metadata.get("dagster/io_manager_key", "io_manager"))
-            table = Table.from_metadata(definition.metadata)
-            yield AssetTable(definition.key, definition, table, definition.partitions_def, manager, root_of(manager))
+            return dg.AssetsDefinition(specs=[definition])
         case dg.SourceAsset():
-            manager, table = definition.get_io_manager_key(), Table.from_metadata(definition.raw_metadata)
-            yield AssetTable(definition.key, definition, table, None, manager, root_of(manager))
+            return AssetGraph.normalize_assets([definition])[0]
         case _:
-            yield from _tables_of_asset(definition, root_of)
+            return definition
 
 
-def _tables_of_asset(asset: dg.AssetsDefinition, root_of: Callable[[str], Location | None]) -> Iterator[AssetTable]:
+def _resolve_among(asset: dg.AssetsDefinition, assets: Iterable[dg.AssetsDefinition]) -> dg.AssetsDefinition:
+    others = [dg.AssetsDefinition(specs=[spec]) for other in assets if other is not asset for spec in other.specs]
+    try:
+        return AssetGraph.normalize_assets([asset, *others])[0]
+    except dg.DagsterInvalidDefinitionError:
+        return asset
+
+
+def _tables_of(asset: dg.AssetsDefinition, root_of: Callable[[str], Location | None]) -> Iterator[AssetTable]:
     # Of two inputs of one table Dagster keeps one.
-    inputs: Mapping[str, dg.AssetKey] = asset.keys_by_input_name if asset.is_executable else {}
+    inputs: Mapping[str, dg.AssetKey] = asset.keys_by_input_name if asset.is_materializable else {}
     reads = changes_of(asset) if is_function(asset) else {}
     changes = {name: read for name, read in reads.items() if name in inputs}
     for spec in asset.specs:
-        manager = asset.get_io_manager_key_for_asset_key(spec.key) if asset.is_executable else "io_manager"
+        manager = asset.get_io_manager_key_for_asset_key(spec.key)
         table, root = Table.from_metadata(spec.metadata), root_of(manager)
         yield AssetTable(spec.key, asset, table, spec.partitions_def, manager, root, inputs, changes)
 

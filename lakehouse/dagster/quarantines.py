@@ -49,7 +49,7 @@ def is_quarantine(table: AssetTable) -> bool:
 
 def _table_behind(table: AssetTable) -> str | None:
     """The name of the table whose quarantine a table is; None if the table is no quarantine."""
-    return table.definition.metadata.get(QUARANTINE_OF) if isinstance(table.definition, dg.AssetSpec) else None
+    return None if table.definition is None else table.definition.metadata_by_key[table.key].get(QUARANTINE_OF)
 
 
 def writer_of_table(table: AssetTable, code_location: CodeLocation) -> AssetTable | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -86,6 +87,7 @@ def validate_location(definitions: dg.Definitions, code_location: CodeLocation) 
     for name, manager in managers_of(definitions.resources).items():
         if (misfit := manager.location.misfit()) is not None:
             raise DefinitionError(f"The storage_options of '{name}' do not fit its root: {misfit}. Correct them.")
+    _refuse_circles(code_location)
     written = list[AssetTable]()
     for table in code_location.tables.values():
         ref = written_ref(table)
@@ -200,6 +202,19 @@ def _refuse_expectations(table: AssetTable) -> None:
 
     refuse_conditions(table.name, table.declared.expectations)
     refuse_left_out_rows(table.name, table.declared, table.kind)
+
+
+def _refuse_circles(code_location: CodeLocation) -> None:
+    """Refuses tables that read each other: Dagster could not say which comes first."""
+    tables = {table.name: table for table in code_location.tables.values()}
+    try:
+        TopologicalSorter({name: table.upstream - {name} for name, table in tables.items()}).prepare()
+    except CycleError as error:
+        first, *rest = reversed(error.args[1])
+        circle = ", which reads ".join(f"'{name}'" for name in rest)
+        raise DefinitionError(
+            f"Asset '{first}' reads {circle}, so none of them could be made first. Let one of them read something else."
+        ) from None
 
 
 def _refuse_nested(tables: Iterable[AssetTable]) -> None:

@@ -212,7 +212,7 @@ def test_assets_of_other_shapes_are_parsed_too():
     left, old = location[dg.AssetKey("left")], location[dg.AssetKey("old")]
     assert (left.asset, left.stands_alone, left.declared.key_columns) == (pair, False, ("id",))
     assert (location[composed.key].is_written, location[composed.key].changes) == (False, {})
-    assert (old.asset, old.is_spec, old.declared.partition_columns) == (None, False, ("day",))
+    assert (old.asset, old.is_spec, old.declared.partition_columns) == (None, True, ("day",))
 
 
 def test_a_table_whose_result_says_nothing_of_delta_has_no_checks_that_ask_how_it_is_written():

@@ -100,10 +100,9 @@ def test_the_project_has_the_files_that_the_answer_names_and_no_others(
     texts = [(tmp_path / "my-shop" / file).read_text() for file in files]
     assert not any("project_name" in text or "library_version" in text for text in texts)
     assert f"~={__version__}" in (tmp_path / "my-shop" / "pyproject.toml").read_text()
-    assert yaml.safe_load((tmp_path / "my-shop" / ".dagster/dagster.yaml").read_text())["concurrency"]["pools"] == {
-        "default_limit": 1,
-        "granularity": "run",
-    }
+    instance = yaml.safe_load((tmp_path / "my-shop" / ".dagster/dagster.yaml").read_text())
+    assert instance["concurrency"]["pools"] == {"default_limit": 1, "granularity": "run"}
+    assert instance["run_monitoring"] == {"enabled": True, "max_runtime_seconds": 86400}, "or a dead run keeps its pool"
 
 
 def test_the_answer_is_a_tree_and_the_next_commands_in_eighty_columns(

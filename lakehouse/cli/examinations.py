@@ -14,13 +14,14 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from lakehouse.cli.command import DAGSTER_HOME, about_definitions
+from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
 from lakehouse.server.jars import DIRECTORY, delta_jars, missing
 from lakehouse.server.jvm import java, java_problem
 from lakehouse.server.lifecycle import SERVER
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.server.versions import TESTED
-from lakehouse.status.table_status import TableState, TableStatus
+from lakehouse.status.table_status import TableStatus
 
 if TYPE_CHECKING:
     import dagster as dg

@@ -12,10 +12,11 @@ from lakehouse.cli.comparisons import Comparisons, comparisons
 from lakehouse.cli.loading import definitions, target
 from lakehouse.cli.tables import logs_of, readable_logs
 from lakehouse.cursor.code import Code
+from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import LakehouseError
 from lakehouse.status.lakehouse_status import Declarations, LakehouseStatus, TableReport, lakehouse_status
-from lakehouse.status.table_status import TableState, TableStatus
+from lakehouse.status.table_status import TableStatus
 
 if TYPE_CHECKING:
     import dagster as dg

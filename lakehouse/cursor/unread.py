@@ -1,6 +1,7 @@
 """What a table has not read of a source: the one answer for a run, the sensor, the condition, the checks, `status`."""
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import TypeAlias
 
 from lakehouse.cursor.cursor import Cursor, Known, Lost
@@ -13,6 +14,26 @@ from lakehouse.delta.table import Read
 DAY = 24 * 60 * 60 * 1000
 """Milliseconds. Delta keeps 30 days of a log unless told otherwise."""
 WEEK = 7 * DAY
+
+
+class TableState(Enum):
+    """Where a table stands, or how far it is as the reader of one source: the same words on every page.
+
+    MISSING: no run has made it yet. SOURCE: no run of this library wrote it. BY_PARTITION: each partition has positions
+    of its own, and logs do not tell which rows of a source are a partition's. GAP: changes of a source can no longer be
+    read. ASLEEP: a reader is behind for longer than its limit. UNREADABLE: its log cannot be read, or the log of a
+    source. UNKNOWN: a source is not among the tables that are looked at; a reader is known by its name alone.
+    """
+
+    MISSING = "no table yet"
+    SOURCE = "source"
+    UP_TO_DATE = "up to date"
+    BEHIND = "behind"
+    BY_PARTITION = "by partition"
+    GAP = "gap"
+    ASLEEP = "asleep"
+    UNREADABLE = "unreadable"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,39 +3,19 @@
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import Enum
 from itertools import islice
 
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import LOOKED_BACK, find_cursor, newest_mark
 from lakehouse.cursor.mark import Mark, Position, mark_in
-from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
+from lakehouse.cursor.unread import TableState, Unbegun, Unread, backlog, unread_after
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import in_short
 from lakehouse.upkeep.registration import TIME_TRAVEL, limit_of, registered_limits
 
 _THREADS = 16
 """So many logs are read side by side."""
-
-
-class TableState(Enum):
-    """Where a table stands.
-
-    MISSING: no run has made it yet. SOURCE: no run of this library wrote it. GAP: changes of a source can no longer be
-    read. BY_PARTITION: each partition has positions of its own, and logs do not tell which rows of a source are a
-    partition's. UNREADABLE: its log cannot be read, or the log of a source. UNKNOWN: a source is not among the tables
-    that are looked at.
-    """
-
-    MISSING = "no table yet"
-    SOURCE = "source"
-    UP_TO_DATE = "up to date"
-    BEHIND = "behind"
-    BY_PARTITION = "by partition"
-    GAP = "gap"
-    UNREADABLE = "unreadable"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import assert_never
 
 from lakehouse.cursor.find import find_cursor, newest_mark
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import Unbegun, Unread, backlog, unread_after
+from lakehouse.cursor.unread import TableState, Unbegun, Unread, backlog, unread_after
 from lakehouse.delta.log import Head, Log, feed_retention
 from lakehouse.errors import in_short
 from lakehouse.upkeep.past_files import PastFile, TablePast
@@ -32,22 +31,6 @@ class ReaderKind(Enum):
     SNAPSHOT = "snapshot"
     REGISTERED = "registered"
     UNKNOWN = "unknown"
-
-
-class ReaderState(Enum):
-    """What a reader needs of the past.
-
-    CURRENT: nothing, it has read every change. WHOLE: nothing, it reads the newest version. BEHIND: what came after its
-    position. BY_TIME: all that is younger than its limit. ASLEEP: nothing any more: its limit has ended, and its next
-    run takes a fallback. GAP: nothing, because its next run compares everything.
-    """
-
-    CURRENT = "current"
-    WHOLE = "whole"
-    BEHIND = "behind"
-    BY_TIME = "by time"
-    ASLEEP = "asleep"
-    GAP = "gap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +61,23 @@ class Reader:
     problem: str | None = None
     is_declared: bool = False
 
-    def state(self, now: int) -> ReaderState:
-        """What it needs of the past.
+    def state(self, now: int) -> TableState:
+        """How far it is.
 
         Args:
             now: Milliseconds since the epoch.
         """
         match self.kind:
-            case ReaderKind.SNAPSHOT:
-                return ReaderState.WHOLE
-            case ReaderKind.PARTITIONS | ReaderKind.REGISTERED | ReaderKind.UNKNOWN:
-                return ReaderState.BY_TIME
+            case ReaderKind.PARTITIONS:
+                return TableState.BY_PARTITION
+            case ReaderKind.REGISTERED | ReaderKind.UNKNOWN:
+                return TableState.UNKNOWN
             case ReaderKind.TABLE if self.gap is not None:
-                return ReaderState.GAP
-            case ReaderKind.TABLE if self.first is None:
-                return ReaderState.CURRENT
-            case ReaderKind.TABLE:
-                until = self.until
-                return ReaderState.ASLEEP if until is not None and until < now else ReaderState.BEHIND
-        assert_never(self.kind)
+                return TableState.GAP
+            case ReaderKind.TABLE if self.first is not None:
+                return TableState.ASLEEP if self.until is not None and self.until < now else TableState.BEHIND
+            case ReaderKind.TABLE | ReaderKind.SNAPSHOT:
+                return TableState.UP_TO_DATE
 
     @property
     def until(self) -> int | None:
@@ -106,11 +87,11 @@ class Reader:
     def oldest_needed(self, past: TablePast, now: int) -> int | None:
         """The oldest version whose files its next run may read; None if that run needs nothing of the past."""
         match self.state(now):
-            case ReaderState.CURRENT | ReaderState.WHOLE | ReaderState.ASLEEP | ReaderState.GAP:
-                return None
-            case ReaderState.BEHIND:
+            case TableState.UP_TO_DATE | TableState.GAP | TableState.ASLEEP:
+                return None  # it reads the newest version, or nothing
+            case TableState.BEHIND:
                 return self.first
-            case ReaderState.BY_TIME:
+            case _:
                 return past.first_since(now - _millis(self.limit))
 
 
@@ -151,8 +132,9 @@ class Readers:
     @property
     def may_hold_back(self) -> bool:
         """Whether a reader needs anything that is older than what everybody is promised."""
-        by_time = (reader.limit for reader in self.readers if reader.state(self.now) is ReaderState.BY_TIME)
-        waits = (reader.since for reader in self.readers if reader.state(self.now) is ReaderState.BEHIND)
+        states = [(reader, reader.state(self.now)) for reader in self.readers]
+        by_time = (reader.limit for reader, state in states if state in (TableState.BY_PARTITION, TableState.UNKNOWN))
+        waits = (reader.since for reader, state in states if state is TableState.BEHIND)
         promised = time_travel(self.head)
         return any(limit > promised for limit in by_time) or any((at or 0) < self.promised_since for at in waits)
 

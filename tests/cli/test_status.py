@@ -12,9 +12,10 @@ import pytest
 from deltalake import DeltaTable
 
 from lakehouse.cli.main import main
+from lakehouse.cursor.unread import TableState
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
-from lakehouse.status.table_status import TableState, table_status, table_statuses
+from lakehouse.status.table_status import table_status, table_statuses
 from resources.environments import PROJECT
 from tests.support.daily import run_day
 from tests.support.marked_tables import append, run
@@ -151,7 +152,7 @@ def test_of_a_partitioned_table_the_positions_are_those_of_the_partition_written
     said = " ".join(capsys.readouterr().out.split())
     assert "partition 2013-01-03, the last that was written: ━━━━━━━━━━ orders at 1 of 1" in said
     (reading,) = answer(capsys, 0, "readers", "orders", "--root", str(tmp_path))["readers"]
-    assert (reading["reader"], reading["kind"], reading["state"]) == ("daily", "partitions", "by time")
+    assert (reading["reader"], reading["kind"], reading["state"]) == ("daily", "partitions", "by partition")
 
 
 SHOP = """

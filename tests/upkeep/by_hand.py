@@ -5,11 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from lakehouse import Changes, Table
+from lakehouse.cursor.unread import TableState
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.upkeep.carry_out import Worker
 from lakehouse.upkeep.due import Rules, TableUpkeep, upkeep_of
-from lakehouse.upkeep.readers import Readers, ReaderState, readers_of
+from lakehouse.upkeep.readers import Readers, readers_of
 from lakehouse.upkeep.steps import steps_of
 from tests.support.lake import NO_WAIT, Lake
 
@@ -28,7 +29,7 @@ def readers_now(lake: Lake, table: str) -> Readers:
     return readers
 
 
-def states(lake: Lake, table: str) -> dict[str, ReaderState]:
+def states(lake: Lake, table: str) -> dict[str, TableState]:
     """What the readers of a table need of it."""
     readers = readers_now(lake, table)
     return {reader.name: reader.state(readers.now) for reader in readers.readers}

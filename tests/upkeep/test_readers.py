@@ -11,11 +11,12 @@ from deltalake import DeltaTable
 
 from benchmarks.harness.earlier import set_back
 from lakehouse.cli.main import main
+from lakehouse.cursor.unread import TableState
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import Head
 from lakehouse.upkeep.past_files import TablePast, past_of
-from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, ReaderState, readers_of
+from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, readers_of
 from tests.support.daily import run_day
 from tests.support.marked_tables import append, run
 
@@ -58,7 +59,7 @@ def test_a_reader_within_its_limit_holds_back_what_came_after_its_position(lake:
     readers, past = look(lake)
     (copies,) = readers.readers
     assert (copies.name, copies.kind, copies.read, copies.unread) == ("copies", ReaderKind.TABLE, 4, 1)
-    assert copies.state(NOW) is ReaderState.BEHIND
+    assert copies.state(NOW) is TableState.BEHIND
     removed_by = {file.version for file in past.files}
     assert removed_by == {4, 5}
     assert readers.horizon(past) == 4
@@ -72,7 +73,7 @@ def test_a_reader_beyond_its_limit_holds_nothing_back(lake: Path) -> None:
     set_back(lake / "orders", 31)
     readers, past = look(lake)
     (copies,) = readers.readers
-    assert copies.state(NOW) is ReaderState.ASLEEP
+    assert copies.state(NOW) is TableState.ASLEEP
     assert readers.held_by(copies, past) == HeldBack()
     assert readers.horizon(past) == readers.head.version
 
@@ -89,7 +90,7 @@ def test_a_limit_of_its_own_decides_for_a_table_too(lake: Path) -> None:
     properties(lake, "orders", **{"lakehouse.readers.copies": "14 days"})
     set_back(lake / "orders", 20)
     readers, _ = look(lake)
-    assert [reader.state(NOW) for reader in readers.readers] == [ReaderState.ASLEEP]
+    assert [reader.state(NOW) for reader in readers.readers] == [TableState.ASLEEP]
     assert [reader.limit for reader in readers.readers] == [timedelta(days=14)]
 
 
@@ -99,7 +100,7 @@ def test_a_registered_reader_keeps_all_that_is_younger_than_its_limit(lake: Path
     set_back(lake / "orders", 10)
     readers, past = look(lake)
     copies, bi = readers.readers
-    assert (copies.state(NOW), bi.state(NOW)) == (ReaderState.CURRENT, ReaderState.BY_TIME)
+    assert (copies.state(NOW), bi.state(NOW)) == (TableState.UP_TO_DATE, TableState.UNKNOWN)
     assert (readers.held_by(copies, past).files, readers.held_by(bi, past).files) == (0, 4)
     assert readers.horizon(past) == -1
     set_back(lake / "orders", 10)
@@ -112,7 +113,7 @@ def test_a_partitioned_reader_keeps_its_limit(lake: Path) -> None:
     set_back(lake / "orders", 10)
     readers, past = look(lake)
     daily = next(reader for reader in readers.readers if reader.name == "daily")
-    assert (daily.kind, daily.state(NOW)) == (ReaderKind.PARTITIONS, ReaderState.BY_TIME)
+    assert (daily.kind, daily.state(NOW)) == (ReaderKind.PARTITIONS, TableState.BY_PARTITION)
     assert readers.held_by(daily, past).files == 4
 
 
@@ -127,7 +128,7 @@ def test_a_table_whose_log_cannot_be_read_may_be_a_reader(lake: Path) -> None:
 
 def test_a_reader_whose_source_was_replaced_holds_nothing(lake: Path) -> None:
     other = Reader("x", ReaderKind.TABLE, timedelta(days=7), read=3, first=4, since=NOW - DAY, gap="it was replaced")
-    assert other.state(NOW) is ReaderState.GAP
+    assert other.state(NOW) is TableState.GAP
 
 
 def test_a_clock_that_was_behind_and_a_commit_without_a_time_make_no_file_older() -> None:
@@ -145,7 +146,7 @@ def test_a_reader_under_the_former_name_of_its_source_keeps_what_it_may_read(lak
     (lake / "orders").rename(lake / "renamed")
     readers, _ = look(lake, "renamed")
     assert [(reader.kind, reader.state(NOW)) for reader in readers.readers if reader.name == "copies"] == [
-        (ReaderKind.UNKNOWN, ReaderState.BY_TIME)
+        (ReaderKind.UNKNOWN, TableState.UNKNOWN)
     ]
 
 

@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.harness.earlier import set_back
 from lakehouse import Table
+from lakehouse.cursor.unread import TableState
 from lakehouse.upkeep.carry_out import change_properties
-from lakehouse.upkeep.readers import ReaderState
 from lakehouse.upkeep.registration import register
 from tests.support.assets import copy
 from tests.support.lake import Lake
@@ -103,7 +103,7 @@ def test_each_reader_within_its_limit_reads_on_and_all_equal_a_recompute(
         note(str(event))
         match event:
             case Read(name):
-                may_compare = states(lake, "src").get(name) in (ReaderState.ASLEEP, ReaderState.GAP, None)
+                may_compare = states(lake, "src").get(name) in (TableState.ASLEEP, TableState.GAP, None)
                 compared = compares(lake, copy, KEYED, name)
                 assert may_compare or not compared, f"{name} is within its limit"
                 assert lake.rows(name) == sorted(model.src.values(), key=repr)

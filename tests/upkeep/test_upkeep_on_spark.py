@@ -11,10 +11,10 @@ from benchmarks.harness.earlier import set_back
 from lakehouse import Append, Changes, DeltaIOManager, Table, Upkeep, change_sensor, incremental
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.unread import TableState
 from lakehouse.dagster.nights.keeping import UPKEEP_JOB
 from lakehouse.upkeep.carry_out import change_properties
 from lakehouse.upkeep.due import Rules, UpkeepWork, past_upkeep
-from lakehouse.upkeep.readers import ReaderState
 from lakehouse.upkeep.registration import register
 from tests.support.dagster_house import Running
 from tests.support.lake import Lake
@@ -55,7 +55,7 @@ def test_a_slow_reader_reads_its_range_and_one_beyond_its_limit_recovers(lake: L
 
     set_back(lake.root / "src", 10)
     needed = look(lake, "src", ONLY_FREE)
-    assert states(lake, "src") == {"copy": ReaderState.BEHIND} and needed.by_inventory
+    assert states(lake, "src") == {"copy": TableState.BEHIND} and needed.by_inventory
     assert [task.work for task in needed.tasks] == [UpkeepWork.FREE]
     before = present(lake)
     carry_out(lake, needed)
@@ -70,7 +70,7 @@ def test_a_slow_reader_reads_its_range_and_one_beyond_its_limit_recovers(lake: L
     lake.sql("DELETE FROM {src} WHERE id = 4")
     set_back(lake.root / "src", 60)
     needed = look(lake, "src", ONLY_FREE)
-    assert states(lake, "src") == {"copy": ReaderState.ASLEEP}
+    assert states(lake, "src") == {"copy": TableState.ASLEEP}
     before = present(lake)
     carry_out(lake, needed)
     assert before > present(lake)

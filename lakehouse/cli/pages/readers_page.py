@@ -7,9 +7,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from lakehouse.cli.pages.screen import QUIET, WAITING, WRONG, Layouts, assemble, grid, indent, span, table_name
+from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
 from lakehouse.status.reader_looks import Holder
-from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, ReaderState
+from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers
 from lakehouse.upkeep.registration import time_travel
 
 _UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
@@ -87,20 +88,19 @@ def reader_note(reader: Reader, now: int) -> Text:
         now: Milliseconds since the epoch.
     """
     match reader.state(now):
-        case ReaderState.CURRENT:
-            return Text()
-        case ReaderState.WHOLE:
-            return assemble(("reads the newest version whole", QUIET))
-        case ReaderState.GAP:
+        case TableState.UP_TO_DATE:
+            is_whole = reader.kind is ReaderKind.SNAPSHOT
+            return assemble(("reads the newest version whole", QUIET)) if is_whole else Text()
+        case TableState.GAP:
             return assemble((f"compares everything: {reader.gap}", WRONG))
-        case ReaderState.ASLEEP:
+        case TableState.ASLEEP:
             late = span((now - (reader.until or now)) / 1000)
             return assemble((f"asleep: its limit ended {late} ago, so it holds nothing back", WRONG))
-        case ReaderState.BEHIND:
+        case TableState.BEHIND:
             remaining = span(((reader.until or now) - now) / 1000)
             return assemble((f"behind, holds for {remaining} more", WAITING))
-        case ReaderState.BY_TIME if reader.kind is ReaderKind.PARTITIONS:
+        case TableState.BY_PARTITION:
             return assemble(("by partition: keeps all that is younger than its limit", QUIET))
-        case ReaderState.BY_TIME:
+        case _:
             of = "named in the code location" if reader.is_declared else "registered"
             return assemble((f"{of}: keeps all that is younger than its limit", QUIET))

@@ -26,9 +26,10 @@ from lakehouse.cli.pages.screen import (
     span,
     table_name,
 )
+from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
 from lakehouse.status.reader_looks import Holder
-from lakehouse.status.table_status import NewCode, SourcePosition, TableState, TableStatus
+from lakehouse.status.table_status import NewCode, SourcePosition, TableStatus
 from lakehouse.upkeep.due import Task
 
 _SHOWN = 3

@@ -11,10 +11,11 @@ from lakehouse.cli.comparisons import Comparison
 from lakehouse.cli.pages.readers_page import amount, reader_note, size
 from lakehouse.cli.pages.screen import GOOD, QUIET, WAITING, WRONG, ago, count, short, span
 from lakehouse.cli.pages.status_page import SIGNS, SOON, waiting
+from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
 from lakehouse.status.lakehouse_status import COMMITS_TOLD, RECENT, RUNS, LakehouseStatus, TableReport
 from lakehouse.status.past_runs import LostAttempts, PastRun
-from lakehouse.status.table_status import SourcePosition, TableState
+from lakehouse.status.table_status import SourcePosition
 
 _TEMPLATE = "status_report.html"
 _CLASSES = {GOOD: "good", WAITING: "waiting", WRONG: "wrong", QUIET: "quiet", "": ""}

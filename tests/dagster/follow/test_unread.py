@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table
+from lakehouse.cursor.unread import TableState
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.definitions.checked import Checked
 from lakehouse.dagster.definitions.findings import Finding, Grade
@@ -24,7 +25,7 @@ from lakehouse.dagster.io_manager import roots_of
 from lakehouse.dagster.table_facts import LOCATIONS
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
-from lakehouse.status.table_status import TableState, table_status
+from lakehouse.status.table_status import table_status
 from tests.support.daily import run_day
 from tests.support.marked_tables import FEED, append, run
 from tests.support.slow import slow

@@ -21,7 +21,9 @@ class SqlTables(dg.Component, dg.Resolvable, dg.Model):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     folder: str = Field(default=".", description="The folder of the files; it begins at the folder of this YAML.")
-    group_name: str | None = Field(default=None, description="The group of all the tables.")
+    group_name: str | None = Field(
+        default=None, description="Their group; if not given, the subfolder, else the schema."
+    )
     owners: list[str] | None = Field(default=None, description="Their owners.")
     tags: dict[str, str] | None = Field(default=None, description="Their tags.")
     automation_condition: Annotated[

@@ -64,7 +64,8 @@ def views_from(
 
     Args:
         folder: The folder; a path that is not absolute begins at the folder of the calling file.
-        group: The group of all the assets.
+        group: The group of all the assets. None: a file in a subfolder is in the group of that name, another one in the
+            group of its schema (`gold` of `gold.cities`).
         owners: Their owners.
         tags: Their tags.
         automation_condition: When they are materialized, `automation()` for example.
@@ -84,13 +85,12 @@ def views_from(
     views = [_FileView.of(file, path) for file in files]
     keys = _keys(views, specs)
     common: dict[str, Any] = {
-        "group_name": group,
         "owners": owners,
         "tags": tags,
         "automation_condition": automation_condition,
         "io_manager_key": io_manager_key,
     }
-    return [view.asset(keys, common) for view in views]
+    return [view.asset(keys, {**common, "group_name": group or view.group}) for view in views]
 
 
 def _keys(views: "Sequence[_FileView]", specs: Iterable[Defined]) -> dict[str, dg.AssetKey]:
@@ -119,6 +119,7 @@ class _FileView:
     Args:
         path: Where it is.
         file: Its name for messages: the folder and what is below it.
+        subfolder: The subfolder that holds it, with an underscore between the parts; empty if none does.
         text: Its text.
         statement: What it says.
         query: Its query, with the input behind each table.
@@ -128,6 +129,7 @@ class _FileView:
 
     path: Path
     file: str
+    subfolder: str
     text: str
     statement: Statement
     query: ViewText
@@ -152,13 +154,19 @@ class _FileView:
         properties = statement.properties
         query = replace(query, touch=_names_listed(properties.get(TOUCH, "")))
         snapshots = frozenset(_names_listed(properties.get(SNAPSHOT, "").lower()))
-        view = cls(path, file, text, statement, query, snapshots, expectations)
+        subfolder = "_".join(path.parent.relative_to(folder).parts)
+        view = cls(path, file, subfolder, text, statement, query, snapshots, expectations)
         view._refuse()
         return view
 
     @property
     def name(self) -> str:
         return ".".join(self.statement.name)
+
+    @property
+    def group(self) -> str | None:
+        """The group of its asset: its subfolder, else its schema; None if it has neither."""
+        return sub(r"\W", "_", self.subfolder or "_".join(self.statement.name[:-1]), flags=ASCII) or None
 
     @property
     def key(self) -> dg.AssetKey:
@@ -222,7 +230,8 @@ class _FileView:
 
     def _code_version(self) -> str:
         """A digest of what decides the rows: the query, the declared columns, and which tables are snapshots."""
-        head = [(column.name.lower(), column.type, column.required) for column in self.query.columns]
+        names = {column.name.lower(): column.type for column in self.query.columns}
+        head = [(name, kind, name in self.query.required) for name, kind in names.items()]
         return digest_of(self.query.text, {"columns": head, "snapshots": sorted(self.snapshots)})
 
     def _shown(self) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from pyspark.errors import AnalysisException, PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.delta.limits import limits
@@ -82,12 +83,20 @@ def setting(spark: SparkSession, name: str) -> str | None:
         return None
 
 
+_WRITERS_OF_ERRORS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+
+
 def prepare(spark: SparkSession) -> tuple[str, ...]:
-    """Gives a session the required settings that it lacks.
+    """Gives a session the required settings that it lacks, and ends PySpark's own writing of errors to the terminal.
+
+    PySpark writes each error of a plan as a document of JSON with its stack before it raises the error, which says the
+    same, and which a run explains.
 
     Returns:
         The settings that the platform refuses to change, as `name=value`.
     """
+    for name in _WRITERS_OF_ERRORS:
+        PySparkLogger.getLogger(name).disabled = True
     refused: list[str] = []
     for name, value in REQUIRED.items():
         try:

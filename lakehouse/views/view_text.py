@@ -34,12 +34,10 @@ class OutputColumn:
     Args:
         name: Its name, which the column of the query at the same position gets.
         type: Its type as SQL, to which values are cast as INSERT casts them; None leaves the query's type.
-        required: Whether NULL is refused.
     """
 
     name: str
     type: str | None = None
-    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +51,7 @@ class ViewText:
         inputs: The input behind each table that the text names, by the name in lower case. A table that is not in it is
             the input of the same name.
         columns: The columns that a head declares, in order; empty if the query alone decides.
+        required: The columns of the result, in lower case, in which NULL is refused.
         touch: The columns of the result by which changes are followed; empty if the text decides.
     """
 
@@ -61,6 +60,7 @@ class ViewText:
     origin: Origin = Origin()
     inputs: Mapping[str, str] = field(default_factory=dict[str, str])
     columns: tuple[OutputColumn, ...] = ()
+    required: frozenset[str] = frozenset()
     touch: tuple[str, ...] = ()
 
     def input_of(self, table: str) -> str:

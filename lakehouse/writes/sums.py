@@ -144,9 +144,8 @@ def sums_of(bound: "BoundText", added: "Added") -> Sums | str:
     from lakehouse.views.on_spark.output_columns import refuse_null
     from lakehouse.views.on_spark.parameters import with_values
 
-    heads = {column.name: column for column in bound.text.columns}
     values = {name: with_values(sql, bound.text.args) for name, sql in {**added.by, **added.sums}.items()}
-    groups = {name: refuse_null(values[name], heads[name]) if name in heads else values[name] for name in added.by}
+    groups = {name: refuse_null(values[name], name, bound.text) for name in added.by}
     where = None if added.where is None else with_values(added.where, bound.text.args)
     sums = Sums(bound.reads[added.source], groups, added.count, {name: values[name] for name in added.sums}, where)
     types = {field.name: field.dataType for field in sums.rows.schema.fields}

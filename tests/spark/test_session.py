@@ -8,11 +8,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from lakehouse import DeltaIOManager
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.session import handed_over, other_zone, session_of_its_own
+from lakehouse.spark.session import handed_over, other_zone, prepare, session_of_its_own
 from lakehouse.spark.table_version import TableRef
 
 pytestmark = pytest.mark.anywhere
@@ -39,6 +42,20 @@ def test_what_was_set_since_the_session_began_holds_in_the_statements_own(set_up
         assert own.conf.get("spark.sql.ansi.doubleQuotedIdentifiers") == "true"
         assert own.sql("SELECT current_database()").collect()[0][0] == "elsewhere"
         assert own.sql(f"SELECT * FROM {view}").count() == 1
+
+
+def test_an_error_of_a_plan_is_raised_and_not_written_to_the_terminal_as_well(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for prepares in (False, True):
+        for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+            PySparkLogger.getLogger(name).disabled = False
+        if prepares:
+            prepare(spark)
+        for fails in (lambda: spark.range(1).select(F.expr("nobody")), lambda: spark.sql("SELECT nobody")):
+            with pytest.raises(AnalysisException, match="nobody"):
+                _ = fails().schema
+        assert ('"level": "ERROR"' in capfd.readouterr().err) is not prepares
 
 
 OTHER = "spark.sql.catalog.other"

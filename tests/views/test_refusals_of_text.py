@@ -94,6 +94,12 @@ BY_THE_TEXT = [
     ("", "VIEW_NOT_A_QUERY", ""),
     ("SELECT id FROM o WHERE (id > 1", "VIEW_SYNTAX", "1"),
     ("SELECT 'id FROM o", "VIEW_SYNTAX", "o"),
+    ("SELECT id, FROM o", "VIEW_SYNTAX", ", FROM"),
+    ("SELECT , id FROM o", "VIEW_SYNTAX", ", id"),
+    ("SELECT id,, cust FROM o", "VIEW_SYNTAX", ",,"),
+    ("SELECT coalesce(id,) AS x FROM o", "VIEW_SYNTAX", ",)"),
+    ("SELECT id, count(*) AS n FROM o GROUP BY id, HAVING count(*) > 1", "VIEW_SYNTAX", ", HAVING"),
+    ("SELECT id FROM o,", "VIEW_SYNTAX", ","),
 ]
 
 BY_THE_COLUMNS = [

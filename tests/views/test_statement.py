@@ -277,10 +277,10 @@ def test_a_query_knows_where_it_begins_and_which_columns_refuse_null():
     assert query.text == "SELECT 1,\n 2"
     assert (query.origin.line, query.origin.column) == (2, 5)
     assert query.origin.after(query.text, 11).line == 3
-    assert [(column.name, column.type, column.required) for column in query.columns] == [
-        ("a", "INT", True),
-        ("b", None, False),
-    ]
+    assert [(column.name, column.type) for column in query.columns] == [("a", "INT"), ("b", None)]
+    assert query.required == {"a"}
+    alone = "CREATE MATERIALIZED VIEW v (PRIMARY KEY (A)) AS SELECT 1 AS a"
+    assert query_of(alone, read_statement(alone)).required == {"a"}
 
 
 def test_a_file_of_a_query_alone_is_read_beside_the_file_that_names_it(tmp_path: Path):

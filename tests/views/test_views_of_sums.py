@@ -139,8 +139,8 @@ def test_touch_has_rows_computed_until_all_of_them_are_compared(lake: Lake) -> N
 def test_a_declared_key_refuses_null_and_declared_types_hold(lake: Lake) -> None:
     lake.create("src", [(i, f"g{i % 4}", i) for i in range(24)], SRC)
     query = "SELECT g, count(*), coalesce(sum(v), 0) FROM src GROUP BY g"
-    columns = (OutputColumn("kind", None, required=True), OutputColumn("n"), OutputColumn("total", "BIGINT"))
-    text = ViewText(query, columns=columns)
+    columns = (OutputColumn("kind"), OutputColumn("n"), OutputColumn("total", "BIGINT"))
+    text = ViewText(query, columns=columns, required=frozenset({"kind"}))
     narrow = replace(text, columns=(*columns[:2], OutputColumn("total", "INT")))
     assets = asset_of("declared", text, ["src"]), asset_of("narrow", narrow, ["src"])  # type: ignore[arg-type]
     for words in ("all rows", "all rows"), (ADDED, "touched keys (kind)"):

@@ -14,6 +14,7 @@ from lakehouse.errors import StaleInputsError, WriteError
 from lakehouse.errors.views import ViewError
 from lakehouse.read.changes import read_of
 from lakehouse.spark.driver_rows import bag_difference, is_empty
+from lakehouse.views.files.statement import query_of, read_statement
 from lakehouse.views.view_text import OutputColumn, ViewText
 from tests.support.interleave import before, rivals
 from tests.support.lake import NO_WAIT, Lake
@@ -342,16 +343,26 @@ def test_what_no_run_could_follow_is_refused_unless_each_run_computes_all_rows(l
         lake.materialize(asset_of("kept", f"{SHIFTED} HAVING count(*) > 0", ["src"]), Table(key="id"))
 
 
+def test_a_key_refuses_null_whether_or_not_the_head_lists_columns(lake: Lake) -> None:
+    lake.create("src", [(1, "g1", 1), (None, "g2", 2)], SRC)
+    head = "CREATE MATERIALIZED VIEW v ({}PRIMARY KEY (Id)) AS SELECT id, k, v FROM src"
+    for nth, columns in enumerate(("", "id, k, v, ")):
+        statement = head.format(columns)
+        text = query_of(statement, read_statement(statement))
+        with pytest.raises(WriteError, match=r"NULL in column (?i:id)"):
+            lake.materialize(asset_of(f"keyed_{nth}", text, ["src"]), Table(key="id"))
+
+
 @pytest.mark.slow
 def test_declared_columns_name_by_position_cast_and_refuse_null(lake: Lake) -> None:
     columns = (
-        OutputColumn("Group", None, required=True),
+        OutputColumn("Group"),
         OutputColumn("rows", "INT"),
         OutputColumn("total", "DECIMAL(9,1)"),
     )
 
     def declared(src: Changes) -> View:
-        return View(ViewText(TOTALS, columns=columns))
+        return View(ViewText(TOTALS, columns=columns, required=frozenset({"group"})))
 
     lake.create("src", [(i, f"g{i % 8}", i) for i in range(24)], SRC)
     lake.materialize(declared, Table(key="Group"))

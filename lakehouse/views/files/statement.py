@@ -75,13 +75,9 @@ class Statement:
     refresh: Refresh | None = None
 
     @property
-    def outputs(self) -> tuple[OutputColumn, ...]:
-        """The columns of the table as the rows have to be. A column of the primary key refuses NULL."""
-        keys = {column.lower() for column in self.key}
-        return tuple(
-            OutputColumn(column.name, column.type, column.required or column.name.lower() in keys)
-            for column in self.columns
-        )
+    def required(self) -> frozenset[str]:
+        """The columns, in lower case, in which NULL is refused: those of the primary key, and those that say so."""
+        return frozenset(name.lower() for name in (*self.key, *(each.name for each in self.columns if each.required)))
 
 
 def read_statement(text: str, file: str | None = None) -> Statement:
@@ -103,7 +99,8 @@ def read_statement(text: str, file: str | None = None) -> Statement:
 def query_of(text: str, statement: Statement, file: str | None = None) -> ViewText:
     """The query of a statement, with the place where it begins."""
     origin = Origin(file).after(text, statement.query_offset)
-    return ViewText(statement.query, origin=origin, columns=statement.outputs)
+    columns = tuple(OutputColumn(column.name, column.type) for column in statement.columns)
+    return ViewText(statement.query, origin=origin, columns=columns, required=statement.required)
 
 
 def expectations_of(text: str, statement: Statement, file: str | None = None) -> tuple[Expect, ...]:

@@ -121,7 +121,7 @@ class BoundText:
         rows = self.execution.frame(sql)
         try:
             refuse_other_columns(rows.columns, self.analysis.given)
-            return with_declared_columns(rows, self.text.columns)
+            return with_declared_columns(rows, self.text)
         except ViewError as error:
             raise with_place(error, self.text.origin) from error.__cause__
 

@@ -12,7 +12,7 @@ from lakehouse.errors.views import ViewError
 from lakehouse.spark.driver_rows import Local, small
 from lakehouse.spark.fitting import Breach, breach_text
 from lakehouse.spark.types import is_assignable, sql_type, widens
-from lakehouse.views.view_text import OutputColumn
+from lakehouse.views.view_text import OutputColumn, ViewText
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -37,17 +37,20 @@ def refuse_other_columns(columns: Sequence[str], read: Sequence[str]) -> None:
         )
 
 
-def with_declared_columns(frame: DataFrame, columns: Sequence[OutputColumn]) -> DataFrame:
-    """The rows of a query under the names and types that are declared, by position.
+def with_declared_columns(frame: DataFrame, text: ViewText) -> DataFrame:
+    """The rows of a query under the names and types that are declared, by position, without the NULLs it refuses.
 
     Raises:
         ViewError: INSERT would not cast a column to its declared type.
     """
-    if not columns:
+    if not text.columns and not text.required:
         return frame
+    columns = text.columns or [OutputColumn(name) for name in frame.columns]
     named = frame.toDF(*(column.name for column in columns))
     fields = named.schema.fields
-    result = named.selectExpr(*map(_as_declared, columns, fields))
+    result = named.selectExpr(
+        *(_as_declared(text, column, field) for column, field in zip(columns, fields, strict=True))
+    )
     for given, field in zip(fields, result.schema.fields, strict=True):
         if not is_assignable(given.dataType, field.dataType):
             raise ViewError(
@@ -60,19 +63,19 @@ def with_declared_columns(frame: DataFrame, columns: Sequence[OutputColumn]) -> 
     return result
 
 
-def _as_declared(column: OutputColumn, given: StructField) -> str:
+def _as_declared(text: ViewText, column: OutputColumn, given: StructField) -> str:
     """A column as SQL under its declared type, which raises an error where a value does not fit or NULL is refused."""
     name = quote(column.name)
     value = name if column.type is None else _cast(name, column, given.dataType)
-    value = refuse_null(value, column)
+    value = refuse_null(value, column.name, text)
     return value if value == name else f"{value} AS {name}"
 
 
-def refuse_null(value: str, column: OutputColumn) -> str:
-    """The SQL of a value, which raises an error at NULL if the column refuses NULL."""
-    if not column.required:
+def refuse_null(value: str, column: str, text: ViewText) -> str:
+    """The SQL of a value, which raises an error at NULL if NULL is refused in its column."""
+    if column.lower() not in text.required:
         return value
-    return f"coalesce({value}, raise_error({literal(breach_text(Breach.REQUIRED, column=column.name))}))"
+    return f"coalesce({value}, raise_error({literal(breach_text(Breach.REQUIRED, column=column))}))"
 
 
 def _cast(name: str, column: OutputColumn, given: DataType) -> str:

@@ -117,6 +117,7 @@ def parse(text: str) -> Parsed:
         )
     tokens = _tokenize(text)
     _refuse_words(Text(text, tokens))
+    _refuse_loose_commas(Text(text, tokens))
     trees = _parse_all(text)
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         later = [token for token in tokens if token.token_type is TokenType.SEMICOLON]
@@ -245,6 +246,28 @@ def _refuse_words(text: Text) -> None:
             remedy = "Take the value out in an asset of its own: variant_get(column, '$.path', 'type')."
             raise ViewError("VIEW_VARIANT_PATH", what, text.of_token(before, token), remedy)
         before = token
+
+
+_BEFORE_LISTS = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.GROUP_BY, TokenType.ORDER_BY})
+_AFTER_LISTS = frozenset(
+    {
+        *(TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY, TokenType.ORDER_BY),
+        *(TokenType.SORT_BY, TokenType.CLUSTER_BY, TokenType.DISTRIBUTE_BY, TokenType.UNION, TokenType.EXCEPT),
+        *(TokenType.INTERSECT, TokenType.SEMICOLON),
+    }
+)
+
+
+def _refuse_loose_commas(text: Text) -> None:
+    """Raise if a comma has nothing before or after it: sqlglot forgives that, and Spark does not."""
+    before = (None, *text.tokens)
+    after = (*text.tokens[1:], None)
+    for one, comma, other in zip(before, text.tokens, after, strict=False):
+        begins = one is None or one.token_type in _BEFORE_LISTS | _OPENING
+        ends = other is None or other.token_type in _AFTER_LISTS | _CLOSING | {TokenType.COMMA}
+        if comma.token_type is TokenType.COMMA and (begins or ends):
+            what = f"Nothing stands {'after' if ends else 'before'} this comma"
+            raise ViewError("VIEW_SYNTAX", what, text.of_token(comma, other), "Remove the comma.")
 
 
 _ENDS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET})

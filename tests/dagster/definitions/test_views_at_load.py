@@ -209,6 +209,18 @@ CUSTOMERS = (
 )
 
 
+def test_a_subfolder_is_the_group_of_its_files_and_else_the_schema_is(tmp_path: Path):
+    groups = {"marts/a": ("gold.a", "marts"), "marts/eu-west/b": ("b", "marts_eu_west"), "c": ("gold.c", "gold")}
+    for file, (name, _) in {**groups, "d": ("d", "default")}.items():
+        (tmp_path / "sql" / file).parent.mkdir(parents=True, exist_ok=True)
+        text = f"CREATE MATERIALIZED VIEW {name} AS SELECT id FROM bronze.customers"
+        (tmp_path / "sql" / f"{file}.sql").write_text(text)
+    made = {view.key.path[-1]: spec.group_name for view in views_from(tmp_path / "sql") for spec in view.specs}
+    assert made == {**{name.split(".")[-1]: group for name, group in groups.values()}, "d": "default"}
+    named = views_from(tmp_path / "sql", group="all")
+    assert {spec.group_name for view in named for spec in view.specs} == {"all"}
+
+
 def test_each_file_is_an_asset_whose_dependencies_come_from_its_text(tmp_path: Path):
     sql = folder(tmp_path, cities=CITIES, customers=CUSTOMERS)
     cities, customers = views_from(

@@ -66,14 +66,11 @@ def _of_lakehouse(given: Namespace) -> Iterator[Symptom]:
         raise
     except Exception as error:  # whatever a user's module raises
         why = str(error) if isinstance(error, LakehouseError) else in_short(error)
-        yield Symptom("Definitions", Health.WRONG, f"they do not load: {why}", _check(words))
+        yield Symptom(
+            "Definitions", Health.WRONG, f"they do not load: {why}", about_definitions("lakehouse check", words)
+        )
         return
     yield from _of_definitions(given, defs)
-
-
-def _check(words: Sequence[str]) -> str:
-    """The command that shows why definitions do not load: `dg` knows those of its project only."""
-    return about_definitions("dagster definitions validate", words) if words else "dg check defs"
 
 
 def _of_definitions(given: Namespace, defs: "dg.Definitions") -> Iterator[Symptom]:

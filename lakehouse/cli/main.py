@@ -15,6 +15,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "what the commits of a table did, and which run made them",
         "lakehouse.cli.tables:CHANGES",
     ),
+    "check": (
+        "what no run could do with these definitions: one line for each finding, without Spark",
+        "lakehouse.cli.checking.check:CHECK",
+    ),
     "conflicts": (
         "which writers of one table can conflict, with which outcome, and what avoids it",
         "lakehouse.cli.before_a_run:CONFLICTS",

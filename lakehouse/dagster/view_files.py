@@ -19,10 +19,11 @@ from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Table
 from lakehouse.errors import DefinitionError
 from lakehouse.errors.base import clause
-from lakehouse.errors.views import ViewError
+from lakehouse.errors.gathered import apart, gathering
+from lakehouse.errors.views import ViewError, shown
 from lakehouse.read.changes import Changes
 from lakehouse.views.files.query_file import calling_file, path_beside
-from lakehouse.views.files.statement import Statement, expectations_of, query_of, read_statement
+from lakehouse.views.files.statement import Statement, expectations_of, name_of_view, query_of, read_statement
 from lakehouse.views.files.tokens import digest_of
 from lakehouse.views.input_refusals import refuse_other_parameters
 from lakehouse.views.query import names_in
@@ -82,7 +83,7 @@ def views_from(
     if not files:
         problem = "has no file *.sql" if path.is_dir() else "is no folder"
         raise DefinitionError(f"views_from({str(folder)!r}): {path} {problem}. Name the folder that holds the views.")
-    views = [_FileView.of(file, path) for file in files]
+    views = _views_in(files, path)
     keys = _keys(views, specs)
     common: dict[str, Any] = {
         "owners": owners,
@@ -93,19 +94,35 @@ def views_from(
     return [view.asset(keys, {**common, "group_name": group or view.group}) for view in views]
 
 
-def _keys(views: "Sequence[_FileView]", specs: Iterable[Defined]) -> dict[str, dg.AssetKey]:
-    """The asset keys by the names that queries have for them, in lower case.
+def _views_in(files: Iterable[Path], folder: Path) -> "list[_FileView]":
+    """The views of some files of a folder; where errors are gathered, without those that are refused.
 
     Raises:
-        ViewError: Two files make one table.
+        ViewError: A file is not a view that can be followed, or two files make one table.
     """
-    keys, files = dict[str, dg.AssetKey](), dict[str, str]()
-    for view in views:
-        if view.name.lower() in files:
-            what = f"{view.name} is the view of {files[view.name.lower()]}, too"
-            raise view.error("VIEW_TWICE", what, "Give each view a name of its own.", view.name)
-        files[view.name.lower()] = view.file
-        keys[view.name.lower()] = view.key
+    views = dict[str, _FileView]()
+    for file in files:
+        name = None
+        with apart():
+            text = file.read_text(encoding="utf-8-sig")
+            name = name_of_view(text)
+            view = _FileView.of(file, folder, text)
+            if (other := views.get(view.name.lower())) is not None:
+                what = f"{view.name} is the view of {shown(str(other.path))}, too"
+                raise view.error("VIEW_TWICE", what, "Give each view a name of its own.", view.name)
+            views[view.name.lower()] = view
+            continue
+        gathered = gathering()
+        if gathered is not None and name is not None:
+            gathered.unread.add("/".join(name).lower())
+        elif gathered is not None:
+            gathered.hides_more = True
+    return list(views.values())
+
+
+def _keys(views: "Sequence[_FileView]", specs: Iterable[Defined]) -> dict[str, dg.AssetKey]:
+    """The asset keys by the names that queries have for them, in lower case."""
+    keys = {view.name.lower(): view.key for view in views}
     for spec in specs:
         for key in [spec.key] if isinstance(spec, dg.AssetSpec) else spec.keys:
             keys.setdefault(".".join(key.path).lower(), key)
@@ -118,34 +135,31 @@ class _FileView:
 
     Args:
         path: Where it is.
-        file: Its name for messages: the folder and what is below it.
         subfolder: The subfolder that holds it, with an underscore between the parts; empty if none does.
         text: Its text.
         statement: What it says.
         query: Its query, with the input behind each table.
         snapshots: The tables that are read as snapshots, in lower case.
-        expectations: What must hold of each row of its table.
+        table: What its head declares of its table.
     """
 
     path: Path
-    file: str
     subfolder: str
     text: str
     statement: Statement
     query: ViewText
     snapshots: frozenset[str]
-    expectations: tuple[Expect, ...]
+    table: Table
 
     @classmethod
-    def of(cls, path: Path, folder: Path) -> "_FileView":
+    def of(cls, path: Path, folder: Path, text: str) -> "_FileView":
         """A file, read.
 
         Raises:
             ViewError: It is not a view, or a view that can never be followed.
         """
-        text, file = path.read_text(encoding="utf-8-sig"), str(path.relative_to(folder.parent))
+        file = str(path)
         statement = read_statement(text, file)
-        expectations = expectations_of(text, statement, file)
         query = query_of(text, statement, file)
         try:
             query = replace(query, inputs=_inputs(names_in(query.text)))
@@ -155,7 +169,8 @@ class _FileView:
         query = replace(query, touch=_names_listed(properties.get(TOUCH, "")))
         snapshots = frozenset(_names_listed(properties.get(SNAPSHOT, "").lower()))
         subfolder = "_".join(path.parent.relative_to(folder).parts)
-        view = cls(path, file, subfolder, text, statement, query, snapshots, expectations)
+        expectations = expectations_of(text, statement, file)
+        view = cls(path, subfolder, text, statement, query, snapshots, _table(text, statement, file, expectations))
         view._refuse()
         return view
 
@@ -174,7 +189,7 @@ class _FileView:
 
     def error(self, code: str, what: str, remedy: str, words: str) -> ViewError:
         """The refusal of some words of the file."""
-        return view_error(code, what, remedy, self.text, max(0, self.text.find(words)), Origin(self.file))
+        return view_error(code, what, remedy, self.text, max(0, self.text.find(words)), Origin(str(self.path)))
 
     def _refuse(self) -> None:
         """Refuses what the statement alone shows to be impossible.
@@ -221,7 +236,7 @@ class _FileView:
             key=self.key,
             ins=ins,
             description=self.statement.comment or _opening_comment(self.text),
-            metadata={**self._table(), **self._shown()},
+            metadata={**self.table, **self._shown()},
             code_version=self._code_version(),
             kinds={"sql", "deltalake"},
             **common,
@@ -238,7 +253,7 @@ class _FileView:
         """What Dagster shows beside the table: the query, the file, and the columns if the head has all types."""
         shown: dict[str, Any] = {
             "query": dg.MetadataValue.md(f"```sql\n{self.query.text}\n```"),
-            "dagster/code_references": _reference(self.path, self.file),
+            "dagster/code_references": _reference(self.path),
         }
         columns = self.statement.columns
         if columns and all(column.type is not None for column in columns):
@@ -247,26 +262,27 @@ class _FileView:
             )
         return shown
 
-    def _table(self) -> Table:
-        """The table that the head declares.
 
-        Raises:
-            ViewError: A combination that no Delta table can have.
-        """
-        statement = self.statement
-        try:
-            return Table(
-                key=statement.key,
-                partition_by=statement.partitioned_by,
-                cluster_by=statement.clustered_by,
-                properties={name: value for name, value in statement.properties.items() if not name.startswith(OWN)},
-                columns={column.name: column.comment for column in statement.columns if column.comment is not None},
-                policy=Policy(refresh=statement.refresh),
-                expect=self.expectations,
-            )
-        except ValueError as error:
-            what, remedy = clause(str(error)), "Correct the head of the statement."
-            raise self.error("VIEW_TABLE", what, remedy, self.statement.name[-1]) from error
+def _table(text: str, statement: Statement, file: str, expectations: tuple[Expect, ...]) -> Table:
+    """The table that the head of a file declares.
+
+    Raises:
+        ViewError: A combination that no Delta table can have.
+    """
+    try:
+        return Table(
+            key=statement.key,
+            partition_by=statement.partitioned_by,
+            cluster_by=statement.clustered_by,
+            properties={name: value for name, value in statement.properties.items() if not name.startswith(OWN)},
+            columns={column.name: column.comment for column in statement.columns if column.comment is not None},
+            policy=Policy(refresh=statement.refresh),
+            expect=expectations,
+        )
+    except ValueError as error:
+        what, remedy = clause(str(error)), "Correct the head of the statement."
+        place = max(0, text.find(statement.name[-1]))
+        raise view_error("VIEW_TABLE", what, remedy, text, place, Origin(file)) from error
 
 
 def _opening_comment(text: str) -> str | None:
@@ -275,10 +291,10 @@ def _opening_comment(text: str) -> str | None:
     return "\n".join(line.lstrip("-").removeprefix(" ") for line in lines).strip() or None
 
 
-def _reference(path: Path, label: str) -> dg.CodeReferencesMetadataValue:
+def _reference(path: Path) -> dg.CodeReferencesMetadataValue:
     """A link to a file. Dagster calls such links beta, and they decide nothing here."""
     with catch_warnings(action="ignore", category=dg.BetaWarning):
-        reference = dg.LocalFileCodeReference(file_path=str(path), label=label)
+        reference = dg.LocalFileCodeReference(file_path=str(path), label=shown(str(path)))
         return dg.CodeReferencesMetadataValue(code_references=[reference])
 
 

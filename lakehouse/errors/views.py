@@ -1,6 +1,7 @@
 """The text of a view that cannot be kept, or not be read: what stands where in it, and the way out."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from lakehouse.errors.base import clause
 from lakehouse.errors.setup import DefinitionError
@@ -42,10 +43,31 @@ class ViewError(DefinitionError):
         what: What the text says, and why that cannot be kept: a sentence.
         place: Where the text says it; None if that is no place in the text.
         remedy: What to write instead, as sentences.
+        asset: The asset whose view the text is, if that is known.
+        file: The file that holds the text, if that is known.
+        line: The line of the file where the text begins.
     """
 
-    def __init__(self, code: str, what: str, place: TextPlace | None, remedy: str) -> None:
-        self.what, self.place, self.remedy = what, place, remedy
+    def __init__(
+        self,
+        code: str,
+        what: str,
+        place: TextPlace | None,
+        remedy: str,
+        *,
+        asset: str | None = None,
+        file: str | None = None,
+        line: int = 1,
+    ) -> None:
+        self.what, self.place, self.remedy, self.asset, self.file, self.line = what, place, remedy, asset, file, line
         vars(self)["code"] = code
+        view = None if asset is None else f"View '{asset}'"
+        within = " in ".join(part for part in (view, None if file is None else shown(file)) if part is not None)
         where = "" if place is None else f" ({place})"
-        super().__init__(f"{clause(what)}{where}.", remedy)
+        super().__init__(f"{within}{': ' if within else ''}{clause(what)}{where}.", remedy)
+
+
+def shown(file: str) -> str:
+    """The path of a file as messages have it: from the current directory, if the file is below that."""
+    path, here = Path(file), Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else file

@@ -12,14 +12,16 @@ class Origin:
     """Where a text begins.
 
     Args:
-        file: The file; None if the text came from no file that is known.
+        file: The path of the file; None if the text came from no file that is known.
         line: The line of its first character in the file, from 1.
         column: The column of its first character in that line, from 1.
+        is_verbatim: Whether the file has the text letter by letter; the places of another text are where it begins.
     """
 
     file: str | None = None
     line: int = 1
     column: int = 1
+    is_verbatim: bool = True
 
     def after(self, text: str, offset: int) -> "Origin":
         """Where the rest of a text begins that begins here."""
@@ -77,13 +79,13 @@ def view_error(code: str, what: str, remedy: str, text: str, offset: int, origin
 
 def with_place(error: ViewError, origin: Origin, asset: str | None = None) -> ViewError:
     """The refusal of a text, with the place in its file, and the asset that the text makes."""
-    view = None if asset is None else f"View '{asset}'"
-    where = " in ".join(part for part in (view, origin.file) if part is not None)
     at = error.place
-    if at is not None:
+    if at is not None and not origin.is_verbatim:
+        at = replace(at, line=origin.line, column=origin.column)
+    elif at is not None:
         column = at.column if at.line > 1 else origin.column + at.column - 1
         at = replace(at, line=origin.line + at.line - 1, column=column)
-    return ViewError(error.code, f"{where}: {error.what}" if where else error.what, at, error.remedy)
+    return ViewError(error.code, error.what, at, error.remedy, asset=asset, file=origin.file, line=origin.line)
 
 
 def refusal_of_a_part(asset: str, source: str) -> ViewError:

@@ -103,7 +103,7 @@ def test_a_command_names_the_definitions_as_the_command_line_did(
     file = tmp_path / "our definitions.py"
     file.write_text("raise KeyError('no such thing')")
     symptoms = answer(capsys, 1, "-f", str(file))
-    assert symptoms["Definitions"]["command"] == f"dagster definitions validate -f '{file}'"
+    assert symptoms["Definitions"]["command"] == f"lakehouse check -f '{file}'"
 
 
 def test_definitions_that_do_not_load_are_one_finding_among_others(
@@ -116,7 +116,7 @@ def test_definitions_that_do_not_load_are_one_finding_among_others(
     (tmp_path / "definitions.py").write_text("raise KeyError('no such thing')")
     symptoms = answer(capsys, 1)
     assert symptoms["Definitions"]["what"] == "they do not load: KeyError: 'no such thing'"
-    assert symptoms["Definitions"]["command"] == "dg check defs"
+    assert symptoms["Definitions"]["command"] == "lakehouse check"
     (tmp_path / "definitions.py").write_text(
         "import dagster as dg\nfrom lakehouse import DeltaIOManager, LocalSpark\n"
         "spark = LocalSpark(root='lake')\n"

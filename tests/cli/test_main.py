@@ -97,7 +97,10 @@ def usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "say which command: changes, conflicts, diff, doctor, explain, new, readers, run, shell, spark, status"),
+        (
+            [],
+            "say which command: changes, check, conflicts, diff, doctor, explain, new, readers, run, shell, spark, status",
+        ),
         (["spark"], "required: ACTION"),
         (["statsu"], "There is no command statsu. Did you mean status?"),
         (["spark", "stop", "-m", "assets.definitions", "--root", "lake"], "not allowed with"),

@@ -287,7 +287,7 @@ def test_a_file_of_a_query_alone_is_read_beside_the_file_that_names_it(tmp_path:
     (tmp_path / "q.sql").write_text("\ufeff-- what it is\nSELECT 1 ;\n")
     query = read_query("q.sql", str(tmp_path / "assets.py"))
     assert query.text == "SELECT 1"
-    assert (query.origin.file, query.origin.line) == ("q.sql", 2)
+    assert (query.origin.file, query.origin.line) == (str(tmp_path / "q.sql"), 2)
     (tmp_path / "v.sql").write_text(VIEW.format(""))
     with pytest.raises(ViewError, match="views_from takes statements") as refused:
         read_query("v.sql", str(tmp_path / "assets.py"))

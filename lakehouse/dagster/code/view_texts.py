@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
-from lakehouse.dagster.code.objects import MISSING, Namespace, innermost_of, namespace_of, path_of, project_around
+from lakehouse.dagster.code.objects import MISSING, Namespace, innermost_of, namespace_of, path_of
 from lakehouse.dagster.code.syntax import Function, source_file
 from lakehouse.errors.views import ViewError
 from lakehouse.views.files.query_file import read_query
@@ -158,15 +158,14 @@ def _is_view_of(expression: ast.expr, namespace: Namespace) -> bool:
 
 
 def _origin_of(constant: ast.Constant, function: FunctionType) -> Origin:
-    """Where a text begins in its file of Python, after its quotes; a text with escapes counts its own lines."""
+    """Where a text begins in its file of Python, after its quotes."""
     path = Path(path_of(function))
-    file = str(path.relative_to(project_around(function).parent))
     with suppress(OSError, SyntaxError), tokenize.open(path) as lines:
         segment = ast.get_source_segment(lines.read(), constant) or ""
         quotes = _QUOTES.match(segment)
         if quotes is not None and segment[quotes.end() :].startswith(cast("str", constant.value)):
-            return Origin(file, constant.lineno, constant.col_offset + 1 + quotes.end())
-    return Origin(f"{file}, line {constant.lineno}")
+            return Origin(str(path), constant.lineno, constant.col_offset + 1 + quotes.end())
+    return Origin(str(path), constant.lineno, constant.col_offset + 1, is_verbatim=False)
 
 
 def with_bare_texts(node: ast.AST, namespace: Namespace, path: str) -> ast.AST:

@@ -25,6 +25,7 @@ from lakehouse.dagster.slices import partition_columns
 from lakehouse.delta.location import Location
 from lakehouse.delta.table import Read
 from lakehouse.errors import DefinitionError
+from lakehouse.errors.gathered import apart, gathering
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested
@@ -82,7 +83,7 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
 
 
 def validate_location(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Definitions:
-    """What `validate` returns of definitions that list each object once."""
+    """What `validate` returns of definitions that list each object once; where errors are gathered, just these."""
     refuse_untested("Dagster", dg.__version__)
     for name, manager in managers_of(definitions.resources).items():
         if (misfit := manager.location.misfit()) is not None:
@@ -90,26 +91,33 @@ def validate_location(definitions: dg.Definitions, code_location: CodeLocation) 
     _refuse_circles(code_location)
     written = list[AssetTable]()
     for table in code_location.tables.values():
-        ref = written_ref(table)
-        if table.asset is None:
-            continue
-        if ref is None:
-            _refuse_changes(table, table.asset)
-        else:
-            _check(table, table.asset)
-            _refuse_other_places(table, table.asset, code_location)
-            if table.declared.readers:
-                raise DefinitionError(
-                    f"Asset '{table.name}' declares readers, which only the spec of a table that another program "
-                    f"writes does. Register them: lakehouse readers {table.name} --register NAME --limit 14d."
-                )
-            if table.kind is View:
-                _refuse_view(table, table.asset, code_location)
-            written.append(table)
-    _refuse_targets(definitions, {table.key for table in written})
-    _refuse_nested([*written, *(table for table in code_location.tables.values() if table.is_spec)])
-    refuse_lost_archives(code_location)
-    return automate(with_pools(definitions, code_location), code_location)
+        with apart(table.name):
+            if table.asset is not None and _refuse_table(table, table.asset, code_location):
+                written.append(table)
+    with apart():
+        _refuse_targets(definitions, {table.key for table in written})
+    with apart():
+        _refuse_nested([*written, *(table for table in code_location.tables.values() if table.is_spec)])
+    with apart():
+        refuse_lost_archives(code_location)
+    return automate(with_pools(definitions, code_location), code_location) if gathering() is None else definitions
+
+
+def _refuse_table(table: AssetTable, asset: dg.AssetsDefinition, code_location: CodeLocation) -> bool:
+    """Refuses what an asset says that can never work; whether a `DeltaIOManager` writes its table."""
+    if written_ref(table) is None:
+        _refuse_changes(table, asset)
+        return False
+    _check(table, asset)
+    _refuse_other_places(table, asset, code_location)
+    if table.declared.readers:
+        raise DefinitionError(
+            f"Asset '{table.name}' declares readers, which only the spec of a table that another program writes does. "
+            f"Register them: lakehouse readers {table.name} --register NAME --limit 14d."
+        )
+    if table.kind is View:
+        _refuse_view(table, asset, code_location)
+    return True
 
 
 def _refuse_changes(table: AssetTable, asset: dg.AssetsDefinition) -> None:
@@ -294,7 +302,8 @@ def _refuse_view(table: AssetTable, asset: dg.AssetsDefinition, code_location: C
         if table.partitions_def is not None:
             refuse_computed_columns(known_text.text, table.declared.partition_columns, table.name)
         for name, input_name in known_text.text.inputs.items():
-            if table.inputs[input_name] not in code_location.tables:
+            source, gathered = table.inputs[input_name], gathering()
+            if source not in code_location.tables and (gathered is None or not gathered.hides(source.to_user_string())):
                 others = (key for key in code_location.tables if ".".join(key.path).lower() == name)
                 alike = next(others, None)
                 refuse_undefined(known_text.text, name, table.name, None if alike is None else alike.to_user_string())

@@ -24,7 +24,7 @@ def read_query(path: str | Path, beside: str) -> ViewText:
     except OSError as error:
         what, remedy = f"{path} cannot be read: {error.strerror}", "Name the file from the folder of the calling file."
         raise ViewError("VIEW_FILE", what, None, remedy) from error
-    origin = Origin(str(path))
+    origin = Origin(str(file))
     sequence = tokens(text, origin)
     if not sequence or sequence[0].is_word("CREATE"):
         what = "the file holds a statement with a head" if sequence else "the file holds no query"

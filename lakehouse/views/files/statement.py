@@ -10,6 +10,7 @@ from types import MappingProxyType
 from lakehouse.delta.expect import Expect, OnFailure, is_unique_key
 from lakehouse.delta.policy import Refresh
 from lakehouse.errors.base import clause
+from lakehouse.errors.views import ViewError
 from lakehouse.views.files.other_statements import refuse_other_statement
 from lakehouse.views.files.token_reader import TokenReader
 from lakehouse.views.files.tokens import Token, spell, tokens
@@ -74,11 +75,6 @@ class Statement:
     properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType(dict[str, str]()))
     refresh: Refresh | None = None
 
-    @property
-    def required(self) -> frozenset[str]:
-        """The columns, in lower case, in which NULL is refused: those of the primary key, and those that say so."""
-        return frozenset(name.lower() for name in (*self.key, *(each.name for each in self.columns if each.required)))
-
 
 def read_statement(text: str, file: str | None = None) -> Statement:
     """The statement of a file.
@@ -96,11 +92,20 @@ def read_statement(text: str, file: str | None = None) -> Statement:
     return _statement(reader)
 
 
+def name_of_view(text: str) -> tuple[str, ...] | None:
+    """The parts of the name of the view that a file makes, whatever else the file says; None if it makes none."""
+    try:
+        return _name(TokenReader(text, tokens(text), Origin()))
+    except ViewError:
+        return None
+
+
 def query_of(text: str, statement: Statement, file: str | None = None) -> ViewText:
-    """The query of a statement, with the place where it begins."""
+    """The query of a statement, with the place where it begins. NULL is refused in each column of the primary key."""
     origin = Origin(file).after(text, statement.query_offset)
     columns = tuple(OutputColumn(column.name, column.type) for column in statement.columns)
-    return ViewText(statement.query, origin=origin, columns=columns, required=statement.required)
+    required = (*statement.key, *(column.name for column in statement.columns if column.required))
+    return ViewText(statement.query, origin=origin, columns=columns, required=frozenset(map(str.lower, required)))
 
 
 def expectations_of(text: str, statement: Statement, file: str | None = None) -> tuple[Expect, ...]:
@@ -133,6 +138,18 @@ _KEY_OPTIONS = ("NOT", "ENFORCED", "NORELY", "RELY", "DEFERRABLE", "INITIALLY", 
 
 
 def _statement(reader: TokenReader) -> Statement:
+    statement = Statement(_name(reader))
+    if reader.accept_symbol("("):
+        statement = _with_elements(reader, statement)
+    clauses = dict[str, Token]()
+    while not reader.accept("AS"):
+        statement = _with_clause(reader, statement, clauses)
+    _refuse_unknown_columns(reader, statement, clauses)
+    return _with_query(reader, statement)
+
+
+def _name(reader: TokenReader) -> tuple[str, ...]:
+    """The name of the view, with which the head begins."""
     reader.expect("CREATE")
     if reader.accept("OR"):
         reader.expect("REFRESH", "REPLACE")
@@ -141,14 +158,7 @@ def _statement(reader: TokenReader) -> Statement:
     if reader.accept("IF"):
         reader.expect("NOT")
         reader.expect("EXISTS")
-    statement = Statement(reader.dotted_name("the name of the view"))
-    if reader.accept_symbol("("):
-        statement = _with_elements(reader, statement)
-    clauses = dict[str, Token]()
-    while not reader.accept("AS"):
-        statement = _with_clause(reader, statement, clauses)
-    _refuse_unknown_columns(reader, statement, clauses)
-    return _with_query(reader, statement)
+    return reader.dotted_name("the name of the view")
 
 
 def _with_elements(reader: TokenReader, statement: Statement) -> Statement:

@@ -195,7 +195,7 @@ def resolve(reading: TextReading, name: exp.Column | exp.Dot, scopes: tuple[Scop
 def _field(reading: TextReading, name: Expression, output: Output, fields: tuple[str, ...]) -> Expression:
     """A column, or a field within it."""
     type_ = reading.types.get(output.column)
-    if fields and type_ is not None and not type_.startswith(("struct<", "array<", "map<", "variant")):
+    if fields and type_ and not type_.startswith(("struct<", "array<", "map<", "variant")):
         what = f"The column {output.name} is of type {type_}, which has no field {fields[0]}"
         raise reading.refuse("VIEW_UNKNOWN_COLUMN", what, name, "Correct the name.")
     value: Expression = column(output.column)

@@ -128,11 +128,11 @@ def with_an_escape(orders: Changes) -> View:
     return View("SELECT o.id FROM orders o\n  JOIN customers c ON o.c = c.id")
 
 
-def test_a_text_whose_letters_are_not_those_of_the_file_counts_its_own_lines(tmp_path: Path):
+def test_a_text_whose_letters_are_not_those_of_the_file_is_refused_where_it_begins(tmp_path: Path):
     line = with_an_escape.__code__.co_firstlineno + 1
     error = refused(tmp_path, view(with_an_escape))
-    assert f"in definitions/test_views_at_load.py, line {line}: " in str(error).replace("tests/dagster/", "")
-    assert "(line 2, column 8: customers)" in str(error)
+    assert "in tests/dagster/definitions/test_views_at_load.py: " in str(error)
+    assert f"(line {line}, column 17: customers)" in str(error)
 
 
 TEXT = "SELECT id FROM nowhere"
@@ -295,7 +295,7 @@ def test_a_name_that_nothing_defines_is_refused_unless_a_spec_does(tmp_path: Pat
     error = refused(tmp_path, *views, ORDERS, customers)
     assert error.code == "VIEW_UNKNOWN_TABLE"
     assert error.place is not None and (error.place.line, error.place.column) == (6, 54)
-    assert "View 'Gold/cities' in sql/gold/cities.sql" in str(error)
+    assert f"View 'Gold/cities' in {tmp_path}/sql/gold/cities.sql: " in str(error)
     assert "dg.AssetSpec(['dim', 'rates'])" in error.remedy
     lower = views_from(tmp_path / "sql")
     assert "specs=[...]" in refused(tmp_path, *lower, ORDERS, rates, customers).remedy
@@ -355,7 +355,7 @@ def test_the_expectations_of_a_statement_are_those_of_the_table(tmp_path: Path):
 def test_two_files_of_one_view_are_refused(tmp_path: Path):
     sql = folder(tmp_path, customers=CUSTOMERS, others=CUSTOMERS.replace("gold.customers", "GOLD.customers"))
     with pytest.raises(
-        ViewError, match=r"sql/gold/others.sql: GOLD.customers is the view of sql/gold/customers.sql, too"
+        ViewError, match=r"sql/gold/others.sql: GOLD.customers is the view of .*/sql/gold/customers.sql, too"
     ) as error:
         views_from(sql)
     assert error.value.code == "VIEW_TWICE"

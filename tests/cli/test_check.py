@@ -1,0 +1,156 @@
+"""`lakehouse check`: each mistake at its line and column, whatever else is wrong; without Spark, without rows."""
+
+import json
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from lakehouse.cli.main import main
+from lakehouse.cursor.code import Code
+from lakehouse.dagster.code.digest import KIND
+from tests.support.marked_tables import append, run
+
+Finding: TypeAlias = tuple[str, int, int, str]
+Check: TypeAlias = Callable[..., set[Finding]]
+
+SOUND = {
+    "lake/defs.yaml": "type: dagster_delta_lakehouse.Lakehouse\nattributes: {root: lake}\n",
+    "gold/defs.yaml": "type: dagster_delta_lakehouse.SqlTables\nattributes: {folder: .}\n",
+    "raw/defs.yaml": "type: dagster_delta_lakehouse.DeltaSources\nattributes: {tables: [{asset: raw/orders}]}\n",
+    "gold/sound.sql": "CREATE MATERIALIZED VIEW gold.sound (id, day) AS SELECT id, day FROM raw.orders",
+}
+ASSET = "import dagster as dg\nfrom lakehouse import *\n\n@dg.asset\n{}"
+COPIES = ASSET.format("def copies(source: Changes) -> Append: ...").replace(
+    "@dg.asset", '@dg.asset(ins={"source": dg.AssetIn(["raw", "orders"])})'
+)
+DEFINITIONS = """
+from pathlib import Path
+
+import dagster as dg
+
+from lakehouse import incremental
+
+
+@dg.definitions
+def defs():
+    return incremental(dg.load_from_defs_folder(path_within_project=Path(__file__).parent))
+"""
+BROKEN: dict[str, tuple[str, int, int, str]] = {
+    "gold/comma.sql": ("CREATE MATERIALIZED VIEW gold.comma AS\nSELECT id,\nFROM raw.orders", 2, 10, "VIEW_SYNTAX"),
+    "gold/head.sql": ("CREATE MATERIALIZED VIEW gold.head SCHEDULE DAILY AS SELECT 1", 1, 36, "VIEW_SYNTAX"),
+    "gold/column.sql": (
+        "CREATE MATERIALIZED VIEW gold.other AS\nSELECT s.days FROM gold.sound s",
+        *(2, 8, "VIEW_UNKNOWN_COLUMN"),
+    ),
+    "gold/expects.sql": (
+        "CREATE MATERIALIZED VIEW gold.expects (\n  CONSTRAINT c EXPECT (ids > 0)) AS SELECT id FROM gold.sound",
+        *(2, 24, "VIEW_UNKNOWN_COLUMN"),
+    ),
+    "gold/key.sql": (
+        "CREATE MATERIALIZED VIEW gold.keyed (PRIMARY KEY (nr)) AS\nSELECT id FROM gold.sound",
+        *(2, 1, "VIEW_UNKNOWN_COLUMN"),
+    ),
+    "gold/reader.sql": (
+        "CREATE MATERIALIZED VIEW gold.reader AS SELECT x FROM gold.nobody",
+        1,
+        55,
+        "VIEW_UNKNOWN_TABLE",
+    ),
+    "views.py": (ASSET.format("def v(gold__sound: Changes): ..."), 4, 1, "UNSUPPORTED_ANNOTATION"),
+    "keyless.py": (ASSET.format("def w(v: Changes) -> Merge: ..."), 4, 1, "MISSING_KEY"),
+}
+"""Files with a mistake, which is found at a line and a column, with a code."""
+UNREADABLE: dict[str, tuple[str, int, int, str]] = {
+    "gone.py": ("import dagster as dg\nimport nothing_of_this_name\n", 2, 1, "ModuleNotFoundError"),
+    "syntax.py": ("def f(:\n", 1, 7, "SyntaxError"),
+    "more/defs.yaml": (
+        "type: dagster_delta_lakehouse.SqlTables\nattributes:\n  folders: .\n",
+        *(3, 1, "ValidationError"),
+    ),
+}
+"""The same, of files that may define a table of any name."""
+_NUMBERS = count()
+
+
+@pytest.fixture
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
+    """Runs the command in a new project, or in the last one, and gives the places and codes of what it finds."""
+
+    def make(files: dict[str, str]) -> None:
+        name = f"checked_{next(_NUMBERS)}"
+        project = tmp_path / name
+        listed = {
+            "pyproject.toml": f'[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "{name}"\n'
+        }
+        listed |= {f"src/{name}/{file}": "" for file in ("__init__.py", "defs/__init__.py")}
+        listed |= {f"src/{name}/definitions.py": DEFINITIONS}
+        listed |= {f"src/{name}/defs/{file}": text for file, text in files.items()}
+        for file, text in listed.items():
+            (project / file).parent.mkdir(parents=True, exist_ok=True)
+            (project / file).write_text(text)
+        append(project / "lake" / "raw", "orders", 1, 2)
+        monkeypatch.chdir(project)
+        monkeypatch.syspath_prepend(str(project / "src"))
+
+    def findings(files: dict[str, str] | None = None) -> set[Finding]:
+        if files is not None:
+            make(files)
+        capsys.readouterr()
+        code = main(["check", "--json"])
+        listed: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["findings"]
+        assert code == bool(listed)
+        folder = f"src/{Path.cwd().name}/defs/"
+        return {(each["file"].removeprefix(folder), each["line"], each["column"], each["code"]) for each in listed}
+
+    return findings
+
+
+def texts(files: dict[str, tuple[str, int, int, str]]) -> dict[str, str]:
+    return {name: text for name, (text, *_) in files.items()}
+
+
+def places(files: dict[str, tuple[str, int, int, str]]) -> set[Finding]:
+    return {(name, line, column, code) for name, (_, line, column, code) in files.items()}
+
+
+def test_a_mistake_is_found_at_its_place_and_hides_no_other(check: Check) -> None:
+    assert check(SOUND) == set()
+    assert check(SOUND | texts(BROKEN)) == places(BROKEN)
+    nowhere = {each for each in places(BROKEN) if each[-1] == "VIEW_UNKNOWN_TABLE"}
+    assert check(SOUND | texts(BROKEN) | texts(UNREADABLE)) == (places(BROKEN) | places(UNREADABLE)) - nowhere
+
+
+def test_a_line_begins_with_file_line_and_column_and_ends_with_what_to_do(
+    check: Check, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check(SOUND | texts({"gold/comma.sql": BROKEN["gold/comma.sql"]}))
+    assert main(["check"]) == 1
+    line, total = capsys.readouterr().out.splitlines()
+    assert line.endswith("gold/comma.sql:2:10 VIEW_SYNTAX Nothing stands after this comma. Remove the comma.")
+    assert (line.partition("/")[0], total) == ("src", "1 finding.")
+
+
+def test_the_columns_of_a_table_are_those_of_its_log_unless_its_code_is_another_now(check: Check) -> None:
+    """A column that an edited function is about to add cannot be known, so nothing is said of it."""
+    reads = {
+        f"gold/{name}.sql": f"CREATE MATERIALIZED VIEW gold.v_{name} AS SELECT {name} FROM copies"
+        for name in ("id", "days")
+    }
+    assert check(SOUND | {"copies.py": COPIES} | reads) == set()
+    for code, files in ((None, {"gold/days.sql"}), (Code.of(KIND, ["other"], {}), set[str]())):
+        run(Path("lake"), "copies", "raw/orders", code=code)
+        assert {file for file, *_ in check()} == files
+
+
+def test_a_spec_says_the_columns_of_a_table_without_a_log(check: Check) -> None:
+    spec = (
+        "import dagster as dg\n\ncolumns = dg.TableSchema([dg.TableColumn('id', 'int')])\n"
+        "table = dg.AssetSpec('elsewhere', metadata={'dagster/column_schema': columns})\n"
+    )
+    text = "CREATE MATERIALIZED VIEW gold.of_spec AS\nSELECT id, day FROM elsewhere"
+    assert check(SOUND | {"specs.py": spec, "gold/of_spec.sql": text}) == {
+        ("gold/of_spec.sql", 2, 12, "VIEW_UNKNOWN_COLUMN")
+    }

@@ -19,7 +19,6 @@ from lakehouse.dagster.table_facts import (
     DATA_VERSION,
     LOCATIONS,
     column_schema,
-    partition_rows,
     row_counts,
     size_of,
     table_metadata,
@@ -99,7 +98,6 @@ def report(
                 f" {count_of(left_out, 'row')} of the result belong to no partition of the run and were left out."
             )
     metadata |= facts.fetch("the size of the table", lambda: size_of(log(), head), {})
-    metadata |= facts.fetch("the rows of the partition", lambda: partition_rows(run, log(), head), {})
     metadata |= facts.fetch("the changed rows", lambda: _sample(run, outcome, head, spark), {})
     metadata |= facts.fetch("the columns of the table", lambda: _columns(run, log(), head, spark), {})
     metadata |= facts.fetch("from which columns its columns are made", lambda: _lineage(execution, run, outcome), {})

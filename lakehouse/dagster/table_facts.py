@@ -8,11 +8,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.log import Head, Log
-from lakehouse.delta.partition_keys import Bounds, Extent, OneValue, extent
-from lakehouse.delta.text import fold
-from lakehouse.read.run import Run
 from lakehouse.spark.table_version import TableRef
-from lakehouse.spark.types import as_struct, partition_types
 
 STORAGE_KIND = "deltalake"
 """Delta as Dagster's pages know it: its kind has an icon."""
@@ -72,37 +68,6 @@ def row_counts(rows: Rows) -> dict[str, int]:
     """How many rows were inserted, updated and deleted, without what is not known."""
     counts = {"inserted": rows.inserted, "updated": rows.updated, "deleted": rows.deleted}
     return {name: count for name, count in counts.items() if count is not None}
-
-
-def partition_rows(run: Run, log: Log, head: Head | None) -> dict[str, int]:
-    """How many rows the partition of the run has, if the table's files are laid out by its columns."""
-    slice_ = run.slice
-    if head is None or slice_ is None or len(slice_.partitions) != 1:
-        return {}
-    schema = log.file_schema(head.version) if fold(slice_.columns) <= fold(head.partition_columns) else None
-    if schema is None:
-        return {}
-    (partition,) = slice_.partitions
-    types = {name.lower(): kind for name, kind in partition_types(as_struct(schema)).items()}
-    extents = {
-        column.lower(): extent(text, partition.windows.get(column), types[column.lower()])
-        for column, text in partition.values.items()
-    }
-
-    def holds(values: Mapping[str, Any]) -> bool:
-        of_file = {name.lower(): value for name, value in values.items()}
-        return all(_is_in(of_file[column], extents[column]) for column in extents)
-
-    rows = log.live_rows(head.version, holds)
-    return {} if rows is None else {"dagster/partition_row_count": rows}
-
-
-def _is_in(value: Any, of: Extent) -> bool:
-    match of:
-        case OneValue(value=one):
-            return value == one
-        case Bounds():
-            return value is not None and value in of
 
 
 def size_of(log: Log, head: Head | None) -> dict[str, Any]:

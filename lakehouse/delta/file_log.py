@@ -8,11 +8,10 @@ machine and of an object store are read alike (ADR 3).
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -80,24 +79,16 @@ class FileLog:
         opened = self._open_at()
         return Size(0, 0) if opened is None else opened.size
 
-    def live_rows(self, version: int, holds: Callable[[Mapping[str, Any]], bool] | None = None) -> int | None:
+    def live_rows(self, version: int) -> int | None:
         delta = self._at(version)
         if delta is None:
             return None
-        files = table_from(delta.get_add_actions())
-        if holds is not None:
-            values: Any = files.column("partition").to_pylist()
-            files = files.filter(pa.array(map(holds, values), pa.bool_()))
-        counts = files.column("num_records")
+        counts = table_from(delta.get_add_actions()).column("num_records")
         written = int(pc.sum(counts).as_py() or 0)
         if counts.null_count or written > limits().vector_rows:
             return None
         deleted = _deletions(delta)
-        if deleted is None:
-            return None
-        if holds is None:
-            return written - sum(deleted.values())
-        return written - sum(deleted.get(name_of(str(path)), 0) for path in files.column("path").to_pylist())
+        return None if deleted is None else written - sum(deleted.values())
 
     def live_files(self, version: int) -> list[LiveFile] | None:
         """The files of a version. None: the version is gone, or has a feature that this process does not know."""

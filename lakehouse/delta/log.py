@@ -192,13 +192,8 @@ class Log(Commits, Protocol):
         """How much the table holds now, nothing if there is none. None: this log does not know."""
         ...
 
-    def live_rows(self, version: int, holds: Callable[[Mapping[str, Any]], bool] | None = None) -> int | None:
-        """How many rows the table holds at a version; None: this log cannot say, or only by reading much.
-
-        Args:
-            version: The version.
-            holds: Says by the values of the partition columns whose rows are counted; None to count all.
-        """
+    def live_rows(self, version: int) -> int | None:
+        """How many rows the table holds at a version; None: this log cannot say, or only by reading much."""
         ...
 
     def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:

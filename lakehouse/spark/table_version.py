@@ -63,7 +63,7 @@ class SparkLog:
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         yield from newest_first(lambda count: [_commit(row) for row in self._history(count)], newest, oldest)
 
-    def live_rows(self, version: int, holds: Callable[[Mapping[str, Any]], bool] | None = None) -> int | None:
+    def live_rows(self, version: int) -> int | None:
         return None
 
     def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:

@@ -1,7 +1,8 @@
 """The components of the library: what `dg scaffold defs dagster_delta_lakehouse.<name>` writes, and `defs.yaml` holds.
 
 A component makes definitions of what its YAML says; `incremental` completes all of a project, in its `definitions.py`.
-Every command of `dg` imports this module, so neither PySpark nor `lakehouse` is imported before definitions are built.
+Every command of `dg` imports this module, so before definitions are built only the library's declarations
+(`lakehouse/delta`) are imported, which need neither PySpark nor Dagster.
 
 Read: attributes, then sql_tables, delta_sources, one_lakehouse; yaml_assets, then history, snapshot, aggregate.
 """

@@ -1,88 +1,71 @@
-"""What several components say in YAML, and the values of the library that they stand for."""
+"""What several components say in YAML: the fields of values of the library, which are listed there alone."""
 
+from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, TypeVar, get_type_hints
 
 import dagster as dg
-from pydantic import Field
+from pydantic import create_model
 
-if TYPE_CHECKING:
-    from lakehouse import Expect, Policy, Retry, Table
+from lakehouse.delta.expect import Expect
+from lakehouse.delta.location import scheme_of
+from lakehouse.delta.policy import Policy, Retry
+from lakehouse.delta.table import Table
+
+_M = TypeVar("_M", bound=dg.Model)
 
 
+def with_fields_of(kind: type[Any]) -> Callable[[type[_M]], type[_M]]:
+    """A model with the fields of a value of the library that it does not list itself; None stands for the default."""
+    hints = get_type_hints(kind)
+
+    def decorate(model: type[_M]) -> type[_M]:
+        names = [each.name for each in fields(kind) if each.init and each.name not in model.model_fields]
+        of_kind: dict[str, Any] = {name: (hints[name] | None, None) for name in names}
+        return create_model(
+            model.__name__, __base__=model, __module__=model.__module__, __doc__=model.__doc__, **of_kind
+        )
+
+    return decorate
+
+
+@with_fields_of(Policy)
 class PolicyAttributes(dg.Resolvable, dg.Model):
-    """What a run may do: the fields of `lakehouse.Policy`. One that is not given has the default."""
-
-    refresh: Literal["auto", "incremental", "strict", "full"] | None = None
-    on_new_columns: Literal["add", "ignore", "fail"] | None = None
-    on_new_code: Literal["compare", "warn", "ignore"] | None = None
-    on_same_rows: Literal["retry", "fail"] | None = None
-    statement: Literal["auto", "merge"] | None = None
-    ignore_config: list[str] | None = None
-    show_rows: int | None = None
-    max_changed: float | None = None
-    outside: Literal["warn", "ignore", "fail"] | None = None
-    deletion_vectors: bool | None = None
+    """What a run may do: `lakehouse.Policy`."""
 
     @property
-    def value(self) -> "Policy":
-        from lakehouse import Policy
-
+    def value(self) -> Policy:
         return Policy(**fields_of(self))
 
 
+@with_fields_of(Expect)
 class ExpectAttributes(dg.Resolvable, dg.Model):
-    """What must hold of each row of a table: the fields of `lakehouse.Expect`."""
-
-    condition: str
-    on_failure: Literal["warn", "fail", "drop", "quarantine"] | None = None
-    name: str | None = None
+    """What must hold of each row of a table: `lakehouse.Expect`."""
 
     @property
-    def value(self) -> "Expect":
-        from lakehouse import Expect
-
+    def value(self) -> Expect:
         return Expect(**fields_of(self))
 
 
+@with_fields_of(Retry)
 class RetryAttributes(dg.Resolvable, dg.Model):
-    """How often a commit that lost to a rival is tried again: the fields of `lakehouse.Retry`."""
-
-    attempts: int | None = None
-    wait_initial: float | None = None
-    wait_max: float | None = None
-    deadline: float | None = None
-    jitter: float | None = None
+    """How often a commit that lost to a rival is tried again: `lakehouse.Retry`."""
 
     @property
-    def value(self) -> "Retry":
-        from lakehouse import Retry
-
+    def value(self) -> Retry:
         return Retry(**fields_of(self))
 
 
+@with_fields_of(Table)
 class TableAttributes(dg.Resolvable, dg.Model):
-    """What is declared of a table: the fields of `lakehouse.Table`."""
+    """What is declared of a table: `lakehouse.Table`."""
 
-    key: str | list[str] | None = Field(default=None, description="The columns that identify a row of the table.")
-    partition_by: str | list[str] | None = None
-    cluster_by: str | list[str] | None = None
-    properties: dict[str, str] | None = None
-    name: str | None = Field(default=None, description="A name in the catalog, instead of a path below the root.")
-    path: str | None = Field(default=None, description="An address of its own, instead of a path below the root.")
-    on_gap: Literal["reconcile", "fail"] | None = None
-    columns: dict[str, str] | None = Field(default=None, description="Descriptions by column.")
     policy: PolicyAttributes | None = None
     expect: list[ExpectAttributes] | None = None
-    trust_key: bool | None = None
-    readers: dict[str, str] | None = Field(
-        default=None, description="Who else reads a table that another program writes: how long each may be behind."
-    )
 
     @property
-    def value(self) -> "Table":
-        from lakehouse import Table
-
+    def value(self) -> Table:
         declared = fields_of(self)
         if self.policy is not None:
             declared["policy"] = self.policy.value
@@ -103,6 +86,4 @@ def folder_of(context: dg.ComponentLoadContext) -> Path:
 
 def address_of(root: str, project: Path) -> str:
     """Where a root is: a path begins at the folder of the project, and an address with a scheme is what it is."""
-    from lakehouse.delta.location import scheme_of
-
     return str(project / Path(root).expanduser()) if scheme_of(root) is None else root

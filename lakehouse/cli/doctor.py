@@ -79,7 +79,7 @@ def _of_definitions(given: Namespace, defs: "dg.Definitions") -> Iterator[Sympto
 
     words = target(given).words
     code_location, managers = code_location_of(defs), managers_of(defs.resources)
-    yield Symptom("Definitions", Health.GOOD, f"{target(given).name}, tables: {len(code_location.tables)}")
+    yield Symptom("Definitions", Health.GOOD, target(given).name)
     yield from of_managers(managers)
     for spark in local_sparks(defs).values():
         yield from _of_local_spark(spark, words)

@@ -88,7 +88,9 @@ def _of_package(package: str, program: str) -> Iterator[Symptom]:
             yield Symptom(program, Health.WRONG, f"{package} is not installed", f"pip install '{package}'")
         return
     if tested.admits(installed):
-        yield Symptom(program, Health.GOOD, f"{package} {installed}, tested: {tested}")
+        newest = f"a repair of {tested.highest}, the newest that was tested"
+        what = newest if tested.repairs(installed) else f"tested: {tested}"
+        yield Symptom(program, Health.GOOD, f"{package} {installed}, {what}")
     else:
         fitting = f"pip install '{package}{tested.requirement}'"
         yield Symptom(program, Health.WRONG, f"{package} {installed} is not tested: {tested} is", fitting)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_place
 from lakehouse.cli.comparisons import Comparisons, comparisons
+from lakehouse.cli.graph import behind, groups_in_order
 from lakehouse.cli.loading import definitions, target
 from lakehouse.cli.tables import logs_of, readable_logs
 from lakehouse.cursor.code import Code
@@ -53,14 +54,16 @@ class _Look:
         lakehouse: Where they stand.
         compared: When they were last compared with a recompute.
         words: The words of the command line that name the definitions; None if only a root is named.
-        first: The tables that do not exist yet, and that a run makes without the name of a partition.
+        groups: The group of each table, if definitions say it.
+        behind: The tables whose next run has something to read, each with those of its sources that run before it.
         left_out: Why the logs of the other tables cannot be read without Spark, as a clause.
     """
 
     lakehouse: LakehouseStatus
     compared: Comparisons
     words: Sequence[str] | None = None
-    first: Sequence[str] = ()
+    groups: Mapping[str, str] = field(default_factory=dict[str, str])
+    behind: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -96,13 +99,17 @@ def _answer(look: _Look) -> Answer:
         None if look.words is None else compared.unknown,
         lakehouse.now / 1000,
         look.words,
-        look.first,
+        look.groups,
+        look.behind,
         lakehouse.holders,
         {table.status.name: table.due for table in lakehouse.tables if table.due},
         look.left_out,
     )
     value = {
-        "tables": [_value(table, compared) for table in lakehouse.tables],
+        "tables": [
+            {**_value(table, compared), "group": look.groups.get(table.status.name)} for table in lakehouse.tables
+        ],
+        "behind": list(look.behind),
         "comparisons_unknown": compared.unknown,
         "held_back": [asdict(holder) for holder in lakehouse.holders],
         "left_out": dict(look.left_out),
@@ -174,14 +181,16 @@ def _of_definitions(defs: "dg.Definitions", words: Sequence[str]) -> _Look:
     declarations = _declarations(code_location, managers_of(defs.resources), left_out)
     lakehouse = lakehouse_status(logs, _now(), declarations)
     by_name = {table.status.name: table for table in lakehouse.tables}
-    assets = {table.name: table for table in code_location.tables.values() if table.is_written}
+    assets = {table.name for table in code_location.tables.values() if table.is_written}
+    groups = groups_in_order(defs, logs)
     tables = [
         by_name.get(name) or TableReport(TableStatus(name, None, None))
-        for name in logs
+        for name in groups
         if name in by_name or name in assets
     ]
-    first = [name for name in logs if name not in by_name and name in assets and assets[name].partitions_def is None]
-    return _Look(replace(lakehouse, tables=tuple(tables)), comparisons(code_location), words, first, left_out)
+    late = behind(code_location, groups, lakehouse.statuses)
+    shown = replace(lakehouse, tables=tuple(tables))
+    return _Look(shown, comparisons(code_location), words, groups, late, left_out)
 
 
 def _declarations(

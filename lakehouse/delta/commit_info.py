@@ -16,25 +16,22 @@ class Rows:
     deleted: int | None
 
     def __str__(self) -> str:
-        parts = [
-            f"{'?' if count is None else f'{count:,}'} {name}"
-            for name, count in (("inserted", self.inserted), ("updated", self.updated), ("deleted", self.deleted))
-            if count != 0
-        ]
-        return ", ".join(parts) or "none"
+        named = {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
+        counts = [f"{count:,} {name}" for name, count in named.items() if count]
+        unknown = [name for name, count in named.items() if count is None]
+        return ", ".join(counts + [f"{' or '.join(unknown)} not counted"] * bool(unknown)) or "none"
 
     @property
     def sentence(self) -> str:
         """What changed, in words: "2 rows changed: 1 updated, 1 deleted", "3 rows inserted"."""
-        named = (("inserted", self.inserted), ("updated", self.updated), ("deleted", self.deleted))
-        changed = [(name, count) for name, count in named if count != 0]
-        match changed:
+        if self.images is None:
+            return f"rows changed: {self}" if self.total else "rows changed, and the commit does not say how many"
+        named = {"inserted": self.inserted, "updated": self.updated, "deleted": self.deleted}
+        match [(name, count) for name, count in named.items() if count]:
             case []:
                 return "no row changed"
-            case [(name, int(count))]:
+            case [(name, count)]:
                 return f"{count_of(count, 'row')} {name}"
-            case _ if any(count is None for _, count in changed):
-                return f"rows changed: {self}"
             case _:
                 return f"{count_of(self.total, 'row')} changed: {self}"
 

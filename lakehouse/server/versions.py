@@ -24,6 +24,10 @@ class Tested:
         number, low, high = (_numbers(text) for text in (version, self.lowest, self.highest))
         return low <= number and number[:2] <= high[:2]
 
+    def repairs(self, version: str) -> bool:
+        """Whether a version that is admitted is newer than the highest that was tested."""
+        return self.admits(version) and _numbers(version) > _numbers(self.highest)
+
     @property
     def requirement(self) -> str:
         """The range as a package's requirement: >=4.0.1,<4.3."""

@@ -49,6 +49,12 @@ def test_missing_jars_and_a_spark_that_was_not_tested_are_named_with_the_command
     spark = next(each for each in of_machine() if each.about == "Spark")
     assert spark.what == "pyspark 3.5.1 is not tested: 4.0.1 to 4.2.0 is"
     assert spark.command == "pip install 'pyspark>=4.0.1,<4.3'"
+    monkeypatch.setattr(examinations, "version", lambda package: "4.2.9")
+    repair = next(each for each in of_machine() if each.about == "Spark")
+    assert (repair.health, repair.what) == (
+        Health.GOOD,
+        "pyspark 4.2.9, a repair of 4.2.0, the newest that was tested",
+    )
 
 
 def test_a_process_that_has_the_root_to_itself_is_named(tmp_path: Path) -> None:

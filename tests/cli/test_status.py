@@ -47,7 +47,7 @@ def test_the_status_says_of_each_table_whether_it_has_read_its_sources(
     assert states(capsys, lake) == {"orders": "source", "gold/copies": "behind", "totals": "up to date"}
     assert main(["status", "--root", str(lake)]) == 0
     text = capsys.readouterr().out
-    assert "orders at 0 of 1  1 version unread, for" in text
+    assert "behind: orders 0 of 1, " in text
     assert text.endswith("\n3 tables: 1 source, 1 up to date, 1 behind.\n")
     run(lake, "gold/copies", "orders", rows=False)
     assert states(capsys, lake) == {"orders": "source", "gold/copies": "up to date", "totals": "up to date"}
@@ -150,7 +150,7 @@ def test_of_a_partitioned_table_the_positions_are_those_of_the_partition_written
     assert states(capsys, tmp_path) == {"orders": "source", "daily": "by partition"}
     assert main(["status", "--root", str(tmp_path)]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "partition 2013-01-03, the last that was written: ━━━━━━━━━━ orders at 1 of 1" in said
+    assert "by partition: 2013-01-03 was written last" in said
     (reading,) = answer(capsys, 0, "readers", "orders", "--root", str(tmp_path))["readers"]
     assert (reading["reader"], reading["kind"], reading["state"]) == ("daily", "partitions", "by partition")
 

@@ -160,7 +160,7 @@ def test_a_file_that_cannot_be_written_is_a_wrong_command_line(
 def test_the_text_and_the_document_say_deadlines_and_due_upkeep(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--root", str(lake)]) == 0
     text = capsys.readouterr().out
-    assert re.search(r"1 version unread, for 6 d; 23 h( \d+ min)? left to read them\n", text), text
+    assert re.search(r"orders 1 of 2, 6 d; 23 h( \d+ min)? left to read them\n", text), text
     assert "Upkeep of gold/daily is due: OPTIMIZE, because 20 of 20 files are small.\n" in text
     assert main(["status", "--root", str(lake), "--json"]) == 0
     tables = {table["name"]: table for table in json.loads(capsys.readouterr().out)["tables"]}

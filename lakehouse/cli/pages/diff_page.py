@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from lakehouse.cli.pages.screen import GOOD, NAME, QUIET, WAITING, WRONG, Layouts, assemble, grid, indent, table_name
+from lakehouse.cli.pages.screen import GOOD, NAME, QUIET, WAITING, WRONG, assemble, grid, table_name
 from lakehouse.delta.commit_info import count_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def diff_page(table: str, versions: tuple[int, int], diff: "VersionDiff", way: s
     for sign, names in (("+", diff.added), ("-", diff.dropped)):
         page += [Text(f"{sign} column {name}") for name in names]
     if diff.rows:
-        page += [Text(), Layouts(_table(diff), Group(*_stack(diff)))]
+        page += [Text(), _table(diff)]
     if diff.counts.total > sum(row.copies for row in diff.rows):
         more = diff.counts.total - sum(row.copies for row in diff.rows)
         page += [Text(), assemble((f"{count_of(more, 'more row')}. --limit shows more.", QUIET))]
@@ -39,23 +39,15 @@ def diff_page(table: str, versions: tuple[int, int], diff: "VersionDiff", way: s
 
 
 def _table(diff: "VersionDiff") -> RenderableType:
-    table = grid("", "Key" if any(row.key for row in diff.rows) else "Row", "Column", "Before", "After")
+    first = "Key" if any(row.key for row in diff.rows) else "Row"
+    table = grid("", first, "Column", "Before", "After", folding=(first, "Column", "Before", "After"))
     for row in diff.rows:
         sign, style = _SIGNS[row.change]
         key = _key(row)
         for place, (name, before, after) in enumerate(_values(row)):
-            first = (assemble((sign, style)), key) if place == 0 else ("", "")
-            table.add_row(*first, name, before, after)
+            named = (assemble((sign, style)), key) if place == 0 else ("", "")
+            table.add_row(*named, name, before, after)
     return table
-
-
-def _stack(diff: "VersionDiff") -> Iterator[RenderableType]:
-    for row in diff.rows:
-        sign, style = _SIGNS[row.change]
-        yield assemble((f"{sign} ", style), _key(row))
-        for name, before, after in _values(row):
-            arrow = " → " if row.change == "update" else ""
-            yield indent(assemble((f"{name}: ", QUIET), before, arrow, after), 4)
 
 
 def _key(row: "RowDiff") -> Text:

@@ -12,15 +12,12 @@ from lakehouse.cli.pages.screen import (
     QUIET,
     WAITING,
     WRONG,
-    Layouts,
     ago,
     assemble,
-    grid,
-    indent,
     short,
     table_name,
 )
-from lakehouse.cli.pages.table_pages import SIGNS_OF_ROWS, Change
+from lakehouse.cli.pages.table_pages import Change
 from lakehouse.delta.commit_info import count_of
 from lakehouse.read.forecast import Forecast, InputForecast, Reading, RunEffect, WriteForecast
 
@@ -85,23 +82,15 @@ def _input(each: InputForecast) -> Text:
 def _commits(commits: Sequence[Change], now: float) -> RenderableType:
     """The newest commits, what each did, and who made it."""
     newest = sorted(commits, key=lambda commit: -commit.version)[:_SHOWN]
-    wide, stacked = grid("", "", "", "", "", right=("",)), list[RenderableType]()
-    wide.show_header, wide.box = False, None
-    for commit in newest:
-        made = "another program" if commit.run is None else f"run {short(commit.run)}"
-        when = assemble((f"{made}, {ago(commit.committed, now)}", QUIET))
-        counts = (commit.rows.inserted, commit.rows.updated, commit.rows.deleted)
-        cells = [
-            assemble((f"{sign} {number:,} {word}", style)) if number else Text(f"? {word}" if number is None else "")
-            for number, (sign, style), word in zip(
-                counts, SIGNS_OF_ROWS, ("inserted", "updated", "deleted"), strict=True
-            )
-        ]
-        wide.add_row(f"version {commit.version}", *cells, when)
-        stacked.append(assemble(f"version {commit.version}  ", when))
-        stacked.append(indent(Text(commit.rows.sentence)))
-    more = len(commits) - len(newest)
-    return Group(Layouts(wide, Group(*stacked)), *_left_out(more))
+    page = [
+        Text(f"version {commit.version}: {commit.rows.sentence}, ").append_text(_made(commit, now)) for commit in newest
+    ]
+    return Group(*page, *_left_out(len(commits) - len(newest)))
+
+
+def _made(commit: Change, now: float) -> Text:
+    by = "another program" if commit.run is None else f"run {short(commit.run)}"
+    return assemble((f"{by}, {ago(commit.committed, now)}", QUIET))
 
 
 def _left_out(more: int) -> Iterator[Text]:

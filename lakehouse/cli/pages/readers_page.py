@@ -6,7 +6,7 @@ from datetime import timedelta
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from lakehouse.cli.pages.screen import QUIET, WAITING, WRONG, Layouts, assemble, grid, indent, span, table_name
+from lakehouse.cli.pages.screen import QUIET, WAITING, WRONG, assemble, grid, span, table_name
 from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
 from lakehouse.status.reader_looks import Holder
@@ -23,20 +23,17 @@ def readers_page(readers: Readers, listed: Sequence[tuple[Reader, HeldBack]]) ->
         readers: The readers.
         listed: Each of them, with what it holds back.
     """
-    shown = [(reader, back) for reader, back in listed if reader.kind is not ReaderKind.UNKNOWN]
-    wide = grid("Reader", "Read", "Unread", "Limit", "Holds back", "", right=("Read", "Unread", "Limit"))
-    stacked: list[RenderableType] = []
-    for reader, back in shown:
-        upto = "" if reader.read is None else str(reader.read)
-        unread = str(reader.unread) if reader.unread else ""
-        limit, holds, note = span(reader.limit.total_seconds()), amount(back), reader_note(reader, readers.now)
-        wide.add_row(table_name(reader.name), upto, unread, limit, holds, note)
-        facts = [f"read up to {upto} of {readers.head.version}"] if upto else []
-        facts += [f"{unread} unread"] * bool(unread) + [f"limit {limit}"] + [f"holds back {holds}"] * bool(holds)
-        stacked.append(table_name(reader.name) + Text(f"  {', '.join(facts)}"))
-        if note.plain:
-            stacked.append(indent(note))
-    page = [Layouts(wide, Group(*stacked)), Text()] if shown else []
+    table = grid(
+        *("Reader", "Read", "Unread", "Limit", "Holds back", "State"),
+        right=("Read", "Unread", "Limit"),
+        folding=("Holds back", "State"),
+    )
+    for reader, back in listed:
+        if reader.kind is not ReaderKind.UNKNOWN:
+            upto, unread = "" if reader.read is None else str(reader.read), str(reader.unread or "")
+            limit, note = span(reader.limit.total_seconds()), reader_note(reader, readers.now)
+            table.add_row(table_name(reader.name), upto, unread, limit, amount(back), note)
+    page = [table, Text()] if table.row_count else []
     return Group(*page, *map(Text, _last_lines(readers, [reader for reader, _ in listed])))
 
 

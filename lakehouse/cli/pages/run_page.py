@@ -12,16 +12,9 @@ if TYPE_CHECKING:
     from lakehouse.cli.runs.run_log import RunLog
 
 
-def before(*, is_here: bool, pools: bool, run: str = "") -> Text:
-    """Who executes the run, and what does not hold because of that."""
-    if not is_here:
-        return assemble(("Queued as run ", QUIET), short(run), (". Ctrl-C leaves it to Dagster.", QUIET))
-    if pools:
-        return assemble(("No daemon of Dagster is alive, so this process executes the run.", QUIET))
-    return assemble(
-        ("No daemon of Dagster is alive, so this process executes the run. ", QUIET),
-        ("Pools do not hold: if another run writes the same table, the one that commits second tries again.", WAITING),
-    )
+def queue_line(run: str) -> Text:
+    """Where a run waits that this process does not execute."""
+    return assemble(("Queued as run ", QUIET), short(run), (". Ctrl-C leaves it to Dagster.", QUIET))
 
 
 def asset_line(result: AssetResult | FailedCheck, width: int) -> Text:

@@ -1,24 +1,20 @@
-"""How answers look: two layouts, counts, ages and short ids; plain text where the output is no terminal.
+"""How answers look: tables that fold, counts, ages and short ids; plain text where the output is no terminal.
 
 A renderer takes values and gives a renderable of rich. Nothing here prints, but `show`.
 """
 
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleOptions, Group, RenderableType
-from rich.measure import Measurement
-from rich.padding import Padding
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-WIDE = 100
-"""From so many columns on a page has its wide layout, if that fits."""
 _PIPE = 10_000
 """The columns of an output that is no terminal: nothing is wrapped there."""
 _ASCII = str.maketrans(
@@ -28,23 +24,6 @@ _ASCII = str.maketrans(
 
 GOOD, WAITING, WRONG, QUIET, NAME = "green", "yellow", "bold red", "dim", "bold"
 """Styles. None is the only sign of what it says: each stands beside a word or a sign."""
-
-
-@dataclass(frozen=True, slots=True)
-class Layouts:
-    """A page in its wide layout if the screen has the columns for it; else stacked.
-
-    Args:
-        wide: The wide layout.
-        stacked: The other.
-    """
-
-    wide: RenderableType
-    stacked: RenderableType
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        needed = Measurement.get(console, options.update(max_width=_PIPE), self.wide).maximum
-        yield self.wide if WIDE <= options.max_width >= needed else self.stacked
 
 
 def show(shown: RenderableType, output: TextIO) -> None:
@@ -83,22 +62,19 @@ def render(shown: RenderableType, width: int = _PIPE, colors: str | None = None)
     return "".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines())
 
 
-def grid(*headings: str, right: Iterable[str] = ()) -> Table:
-    """A table without lines but one, under its headings; the columns of numbers are flush right."""
+def grid(*headings: str, right: Iterable[str] = (), folding: Iterable[str] = ()) -> Table:
+    """A table without lines but one, under its headings.
+
+    Args:
+        headings: Of its columns.
+        right: The columns of numbers.
+        folding: The columns that become narrower on a narrow screen.
+    """
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style=NAME, show_edge=False)
     for heading in headings:
-        table.add_column(heading, justify="right" if heading in right else "left", no_wrap=True)
+        side = "right" if heading in right else "left"
+        table.add_column(heading, justify=side, no_wrap=heading not in folding, overflow="fold")
     return table
-
-
-def indent(shown: RenderableType, columns: int = 2) -> Padding:
-    """A page moved to the right."""
-    return Padding(shown, (0, 0, 0, columns))
-
-
-def lines(*shown: RenderableType) -> Group:
-    """Pages below each other."""
-    return Group(*shown)
 
 
 def assemble(*parts: tuple[str, str] | str | Text) -> Text:

@@ -17,12 +17,10 @@ from lakehouse.cli.pages.screen import (
     QUIET,
     WAITING,
     WRONG,
-    Layouts,
     ago,
     assemble,
     count,
     grid,
-    indent,
     span,
     table_name,
 )
@@ -36,8 +34,6 @@ _SHOWN = 3
 """So many partitions are named, and so many tables whose upkeep is due."""
 SOON = timedelta(days=2)
 """A deadline is told from so long before it on, as the check `up_to_date` warns."""
-_BAR = 10
-"""The columns of a bar."""
 SIGNS: Mapping[TableState, tuple[str, str]] = {
     TableState.MISSING: ("◌", QUIET),
     TableState.SOURCE: ("○", QUIET),
@@ -60,7 +56,8 @@ class StatusPage:
         unknown: Why that is not known, as a clause; None if it is, or if nobody asks.
         now: The present, in seconds since the epoch.
         words: The words of the command line that name the definitions; None if there are none to run.
-        first: Tables that do not exist yet, and that a run makes of which nobody has to name a partition.
+        groups: The group of each table, if definitions say it; the tables of a group stand together.
+        behind: The tables whose next run has something to read, each with those of its sources that run before it.
         holders: The readers that hold something back.
         due: The upkeep that is due, of each table that needs some.
         left_out: Why the logs of other tables cannot be read without Spark, as a clause, by their names.
@@ -71,57 +68,37 @@ class StatusPage:
     unknown: str | None
     now: float
     words: Sequence[str] | None = field(default=())
-    first: Sequence[str] = field(default=())
+    groups: Mapping[str, str] = field(default_factory=dict[str, str])
+    behind: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     holders: Sequence[Holder] = ()
     due: Mapping[str, Sequence[Task]] = field(default_factory=dict[str, Sequence[Task]])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def view(self) -> RenderableType:
-        """The page, in both layouts."""
+        """The page: a line for each table below a heading for each group."""
         if not self.statuses:
             return Group(Text("0 tables."), *self._left_out())
-        folded = self._table("\n" + " " * (_BAR + 1))
-        return Group(Layouts(self._table("  "), Layouts(folded, self._stack())), Text(), *self._last_lines())
-
-    def _table(self, apart: str) -> RenderableType:
-        """The wide layout.
-
-        Args:
-            apart: What stands between the position of a reading and what is to be said of it.
-        """
         shows = any(status.name in self.compared for status in self.statuses)
-        headings = ["Table", "State", "Version", "Rows", "Written", *["Compared"] * shows, "Read so far"]
-        table = grid(*headings, right=("Version", "Rows", "Written"))
-        for place, (_, group) in enumerate(groupby(self.statuses, key=_folder)):
-            if place:
-                table.add_row()
-            for status in group:
-                cells = [
-                    table_name(status.name),
-                    _state(status),
+        headings = ("  Table", "Version", "Rows", "Written", *["Compared"] * shows, "State")
+        table = grid(*headings, right=("Version", "Rows", "Written"), folding=("State",))
+        groups = [(group, [*listed]) for group, listed in groupby(self.statuses, key=self._group)]
+        for group, listed in groups:
+            if len(groups) > 1:
+                table.add_row(Text(group, QUIET))
+            for status in listed:
+                sign, style = SIGNS[status.state]
+                table.add_row(
+                    Text.assemble((f"{sign} ", style), table_name(status.name)),
                     "" if status.version is None else str(status.version),
                     count(status.rows),
                     ago(status.written, self.now),
                     *[self._comparison(status)] * shows,
-                    Group(*self._readings(status, apart, bar=True)),
-                ]
-                table.add_row(*cells)
-        return table
+                    Text("\n").join(self._state(status)),
+                )
+        return Group(table, Text(), *self._last_lines())
 
-    def _stack(self) -> RenderableType:
-        parts: list[RenderableType] = []
-        for status in self.statuses:
-            facts = [
-                "" if status.version is None else f"version {status.version}",
-                "" if status.rows is None else count_of(status.rows, "row"),
-                ago(status.written, self.now),
-            ]
-            line = "  ".join(fact for fact in facts if fact)
-            parts.append(Text.assemble(table_name(status.name), "  ", _state(status), ("  " + line, QUIET)))
-            parts += [indent(line) for line in self._readings(status, "  ", bar=False)]
-            if status.name in self.compared and self._is_comparable(status):
-                parts.append(indent(Text.assemble("compared: ", self._comparison(status))))
-        return Group(*parts)
+    def _group(self, status: TableStatus) -> str:
+        return self.groups.get(status.name) or status.name.rpartition("/")[0]
 
     def _comparison(self, status: TableStatus) -> Text:
         comparison = self.compared.get(status.name)
@@ -131,37 +108,36 @@ class StatusPage:
             return assemble((str(comparison), QUIET))
         of = f" ({comparison.of})" if comparison.of else ""
         verdict = ("equal", GOOD) if comparison.equal else ("DIFFERENT", WRONG)
-        return assemble(f"{ago(comparison.at, self.now)}, ", verdict, of)
+        return assemble(verdict, f" {ago(comparison.at, self.now)}{of}")
 
-    def _is_comparable(self, status: TableStatus) -> bool:
-        return self.compared[status.name].impossible is None and status.state is not TableState.MISSING
-
-    def _readings(self, status: TableStatus, apart: str, *, bar: bool) -> Iterator[Text]:
+    def _state(self, status: TableStatus) -> Iterator[Text]:
+        """The state in a word, and what its sources have to do with it."""
+        _, style = SIGNS[status.state]
+        sentences = [each for each in (self._reading(status, reading) for reading in status.reads) if each.plain]
         if status.problem is not None:
-            yield assemble((status.problem, WRONG))
-        if status.partitions and status.reads:
-            yield assemble((f"partition {', '.join(status.partitions)}, the last that was written:", QUIET))
-        for reading in status.reads:
-            yield self._reading(reading, apart, bar=bar, of_partition=bool(status.partitions))
+            sentences.insert(0, Text(status.problem, WRONG))
+        if status.partitions:
+            sentences.insert(0, Text(f"{', '.join(status.partitions)} was written last", QUIET))
+        waits = [name for name in self.behind.get(status.name, ()) if status.state is not TableState.BEHIND]
+        if waits:
+            sentences.append(Text(f"waits for {', '.join(waits)}", WAITING))
+        first = assemble((status.state.value, style))
+        yield first + Text(": ") + sentences[0] if sentences else first
+        yield from sentences[1:]
 
-    def _reading(self, reading: SourcePosition, apart: str, *, bar: bool, of_partition: bool) -> Text:
-        upto = f" at {reading.read}" + ("" if reading.newest is None else f" of {reading.newest}")
-        line = Text(reading.source) + Text(upto, QUIET)
-        if bar and reading.newest is not None:
-            line = _bar(reading) + Text(" ") + line
+    def _reading(self, status: TableStatus, reading: SourcePosition) -> Text:
+        """What is to be sentences of one source; nothing if it has been read."""
         if reading.problem is not None:
-            return line.append(f"{apart}{reading.problem}", WRONG)
+            return Text(f"{reading.source}: {reading.problem}", WRONG)
         if reading.newest is None:
-            return line.append("  not looked at", QUIET)
+            return Text(f"{reading.source} is not looked at", QUIET)
         if reading.gap is not None:
-            return line.append(f"{apart}gap: {reading.gap}", WRONG)
-        if reading.is_snapshot:
-            return line.append("  snapshot", QUIET)
-        if reading.unread and not of_partition:
-            unread = f"{apart}{count_of(reading.unread, 'version')} unread"
-            since = "" if reading.since is None else f", for {span(self.now - reading.since / 1000)}"
-            return line.append(unread + since, WAITING) + self._deadline(reading)
-        return line
+            return Text(f"{reading.source}: {reading.gap}", WRONG)
+        if not reading.unread or reading.is_snapshot or status.partitions:
+            return Text()
+        since = "" if reading.since is None else f", {span(self.now - reading.since / 1000)}"
+        upto = f"{reading.source} {reading.read} of {reading.newest}{since}"
+        return Text(upto, WAITING) + self._deadline(reading)
 
     def _deadline(self, reading: SourcePosition) -> Text:
         """How long the source still keeps what is unread, if that ends soon."""
@@ -224,31 +200,11 @@ class StatusPage:
             whole = [name for name in different if name not in by_partition]
             names = " ".join(whole) or f"{different[0]} --partition KEY"
             return f"lakehouse run {names} --full-refresh", "writes the rows that differ"
-        if self.first:
-            return f"lakehouse run {' '.join(self.first)}", "makes the tables that are not there yet"
-        if named[TableState.BEHIND]:
-            return f"lakehouse run {' '.join(named[TableState.BEHIND])}", "reads what is unread"
+        if self.behind:
+            return "lakehouse run --behind", f"runs {', '.join(self.behind)}"
         if self.due:
             return "lakehouse upkeep", "does the upkeep that is due"
         return None
-
-
-def _folder(status: TableStatus) -> str:
-    return status.name.rpartition("/")[0]
-
-
-def _state(status: TableStatus) -> Text:
-    sign, style = SIGNS[status.state]
-    return assemble((f"{sign} {status.state.value}", style))
-
-
-def _bar(reading: SourcePosition) -> Text:
-    """How much of the versions of a source has been read."""
-    newest = reading.newest or 0
-    whole = 1.0 if newest <= 0 else min(1.0, max(0.0, reading.read / newest))
-    unread = (reading.unread > 0 or reading.gap is not None) and not reading.is_snapshot
-    filled = min(_BAR - unread, round(whole * _BAR))
-    return assemble(("━" * filled, GOOD), ("╌" * (_BAR - filled), WAITING))
 
 
 def _join(parts: Sequence[Text]) -> Iterator[Text]:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target, document, no_such
+from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target, document
 from lakehouse.cli.loading import Target, definitions, target
 from lakehouse.cli.runs.run_request import ALLOWED, RunRequest
 from lakehouse.cli.runs.run_result import RunResult
@@ -18,9 +18,17 @@ if TYPE_CHECKING:
     from lakehouse.dagster.code_location import AssetTable
 
 
+_NOTHING = RunResult(None, is_here=True, succeeded=True, assets=(), checks=0, failed_checks=(), seconds=0.0)
+"""What became of a run that was not needed."""
+
+
 def _add_arguments(parser: ArgumentParser) -> None:
     add_target(parser)
-    parser.add_argument("assets", metavar="ASSET", nargs="+", help="asset keys, their parts joined by /")
+    parser.add_argument(
+        "assets", metavar="ASSET", nargs="*", help="asset keys or selections: gold/x, gold/x+, +gold/x, group:gold"
+    )
+    parser.add_argument("--all", action="store_true", help="every asset")
+    parser.add_argument("--behind", action="store_true", help="what status calls behind, and what has to run after it")
     parser.add_argument("--partition", metavar="KEY", help="the partition, if the assets have partitions")
     parser.add_argument(
         "--full-refresh", action="store_true", help="compute everything, and write the rows that differ"
@@ -42,15 +50,23 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _run(given: Namespace) -> Answer:
-    assets, allow = tuple(dict.fromkeys(given.assets)), tuple(dict.fromkeys(given.allow))
+    if bool(given.assets) + given.all + given.behind != 1:
+        raise UsageError("Name assets, or give --all or --behind.")
+    source, defs = target(given), definitions(given)
+    assets, left_out = _chosen(given, defs)
+    if not assets:
+        return Answer(_NOTHING.as_document(), "Nothing is behind.")
+    allow = tuple(dict.fromkeys(given.allow))
     request = RunRequest(
         assets, given.partition, given.full_refresh, given.go_on_from, given.restate_from, allow, given.checks
     )
-    source, defs = target(given), definitions(given)
     tables = tables_of(request, defs)
     from lakehouse.cli.pages.run_page import run_page
     from lakehouse.cli.runs.submit import instance_here
 
+    if left_out:
+        why = "have partitions" if request.partition is None else "have no partitions"
+        sys.stderr.write(f"Left out, because they {why}: {', '.join(left_out)}.\n")
     with instance_here() as instance:
         result = _result(instance, source, defs, request, tables, given)
     sys.stderr.writelines(asset.stack for asset in result.assets)
@@ -58,22 +74,35 @@ def _run(given: Namespace) -> Answer:
     return Answer(result.as_document(), run_page(result), 0 if is_good else 1)
 
 
+def _chosen(given: Namespace, defs: "dg.Definitions") -> tuple[tuple[str, ...], Sequence[str]]:
+    """The assets of the run, and those that a selection leaves out."""
+    from lakehouse.cli.graph import behind, groups_in_order, select_assets
+    from lakehouse.cli.tables import readable_logs
+    from lakehouse.dagster.io_manager import code_location_of
+    from lakehouse.status.table_status import table_statuses
+
+    code_location = code_location_of(defs)
+    if given.behind:
+        logs = readable_logs(code_location).logs
+        return tuple(behind(code_location, groups_in_order(defs, logs), table_statuses(logs))), ()
+    words = ["*"] if given.all else given.assets
+    names, left_out = select_assets(words, defs, code_location, by_partition=given.partition is not None)
+    return tuple(names), left_out
+
+
 def tables_of(request: RunRequest, defs: "dg.Definitions") -> "list[AssetTable]":
     """What the definitions say of each asset of a run.
 
     Raises:
-        UsageError: There is no such asset, or its partition is not named.
+        UsageError: The partition of an asset is not named.
         LakehouseError: A run tag cannot be asked of its asset.
     """
-    from lakehouse.dagster.definitions.explaining import explainable
     from lakehouse.dagster.io_manager import code_location_of, managers_of
     from lakehouse.dagster.run_tags import request_by
 
     code_location, managers = code_location_of(defs), managers_of(defs.resources)
-    names, tables = explainable(code_location), code_location.by_name
+    tables = code_location.by_name
     for name in request.assets:
-        if name not in names:
-            raise UsageError(no_such("asset", name, names, tables))
         table = tables[name]
         if (table.partitions_def is None) != (request.partition is None):
             raise UsageError(
@@ -95,10 +124,10 @@ def _result(
     given: Namespace,
 ) -> RunResult:
     """Executes the run, says what happens meanwhile, and gives what became of it."""
-    from lakehouse.cli.pages.run_page import asset_line, before, progress
+    from lakehouse.cli.pages.run_page import asset_line, progress, queue_line
     from lakehouse.cli.pages.screen import working
     from lakehouse.cli.runs.run_log import RunLog
-    from lakehouse.cli.runs.submit import enqueue, execute_here, has_daemon, holds_pools, tags_of_request, wait_for
+    from lakehouse.cli.runs.submit import enqueue, execute_here, has_daemon, tags_of_request, wait_for
 
     began = time.time()
     quarantines = [table.name + SUFFIX for table in tables if table.declared.quarantines]
@@ -114,11 +143,10 @@ def _result(
 
         tags = tags_of_request(instance, defs, request)
         if is_here:
-            work.say(before(is_here=True, pools=holds_pools(instance)))
             run, succeeded = execute_here(instance, defs, request, tags, config, log, look)
         else:
             run = enqueue(instance, source, request, tags, config)
-            work.say(before(is_here=False, pools=True, run=run))
+            work.say(queue_line(run))
             succeeded = wait_for(instance, run, log, look)
     seconds = round(time.time() - began, 2)
     return RunResult(run, is_here, succeeded, tuple(log.results), log.checks, tuple(log.failed), seconds)

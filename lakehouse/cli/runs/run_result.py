@@ -63,7 +63,7 @@ class RunResult:
     """What became of a run.
 
     Args:
-        run: Its id.
+        run: Its id; None if there was nothing to run.
         is_here: Whether this process executed it, and not Dagster's queue.
         succeeded: Whether Dagster calls it a success.
         assets: Its assets, in the order in which they ended.
@@ -72,7 +72,7 @@ class RunResult:
         seconds: How long it took.
     """
 
-    run: str
+    run: str | None
     is_here: bool
     succeeded: bool
     assets: tuple[AssetResult, ...]

@@ -46,14 +46,6 @@ def has_daemon(instance: dg.DagsterInstance, now: float) -> bool:
     return is_queued and heartbeat is not None and now - heartbeat.timestamp < _ALIVE
 
 
-def holds_pools(instance: dg.DagsterInstance) -> bool:
-    """Whether a pool holds in a run that did not come from the queue: with the granularity `op` each step asks."""
-    from dagster._core.instance.config import PoolGranularity
-
-    pools = instance.event_log_storage.get_pool_config()
-    return pools.default_pool_limit is not None and pools.pool_granularity is not PoolGranularity.RUN
-
-
 def enqueue(
     instance: dg.DagsterInstance, source: Target, request: RunRequest, tags: Mapping[str, str], config: Any
 ) -> str:

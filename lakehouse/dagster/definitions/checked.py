@@ -83,24 +83,13 @@ class Checked:
 
     def up_to_date(self, most: timedelta, margin: timedelta) -> Finding:
         """Whether no change has waited for too long, each will be there for the next run, and the feed is whole."""
-        return Finding.of_all((self.lag(most), self.staleness(margin), self.feed()))
-
-    def lag(self, most: timedelta) -> Finding:
         backlogs, worst = self._backlogs, self._worst_off
         if isinstance(backlogs, Finding):
             return backlogs
         if isinstance(worst, Finding):
             return worst
         unbegun = without_position(self._follows, backlogs, self._log_and_head)
-        return lateness.lag(self.name, (*worst, *self._snapshot_inputs()), most, self.now, unbegun)
-
-    def staleness(self, margin: timedelta) -> Finding:
-        worst = self._worst_off
-        return worst if isinstance(worst, Finding) else lateness.staleness(self.name, worst, margin, self.now)
-
-    def feed(self) -> Finding:
-        worst = self._worst_off
-        return worst if isinstance(worst, Finding) else findings.feed(self.name, worst)
+        return lateness.up_to_date(self.name, worst, [*self._snapshot_inputs()], most, margin, self.now, unbegun)
 
     def schema(self) -> Finding:
         head = self.head

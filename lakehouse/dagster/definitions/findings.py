@@ -8,7 +8,6 @@ from typing import Self, TypeAlias
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.cursor.unread import Unread
 from lakehouse.delta.commit_info import Commit, count_of
 from lakehouse.delta.log import FileSchema
 from lakehouse.delta.text import quote
@@ -45,22 +44,6 @@ class Finding:
     records: tuple[Mapping[str, Figure], ...] = ()
 
     @classmethod
-    def of_all(cls, parts: Sequence[Self]) -> Self:
-        """Several findings about one table as one: the worst grade, what is not as it should be, and every figure."""
-        worst = max((part.grade for part in parts), key=list(Grade).index)
-        sentences = [part.sentence for part in parts if part.grade is not Grade.PASSED] or [parts[0].sentence]
-        by_source = dict[Figure, dict[str, Figure]]()
-        for record in (record for part in parts for record in part.records):
-            by_source.setdefault(record["source"], {}).update(record)
-        columns = dict.fromkeys(column for record in by_source.values() for column in record)
-        return cls(
-            worst,
-            " ".join(dict.fromkeys(sentences)),
-            {name: figure for part in parts for name, figure in part.figures.items()},
-            tuple({column: record.get(column, "") for column in columns} for record in by_source.values()),
-        )
-
-    @classmethod
     def unavailable(cls, why: str) -> Self:
         """The finding of a check that cannot be made now."""
         return cls(Grade.WARNS, why)
@@ -72,32 +55,6 @@ def lasting(seconds: float) -> str:
         if seconds >= 2 * size:
             return count_of(int(seconds // size), unit)
     return count_of(max(0, int(seconds)), "second")
-
-
-def feed(asset: str, sources: Sequence[Unread]) -> Finding:
-    """The feed of a source is contiguous when it is kept and each commit after the position is there."""
-    problems = {source.source: why for source in sources if (why := _broken(source)) is not None}
-    versions = sum(source.versions for source in sources)
-    if problems:
-        listed = "; ".join(f"'{source}': {why}" for source, why in problems.items())
-        sentence = (
-            f"The next run of '{asset}' cannot read on by the feed ({listed}). It compares everything instead, or "
-            "fails and says what to do if it may not."
-        )
-    else:
-        sentence = f"Every commit that '{asset}' has not read is there ({count_of(versions, 'version')} with rows)."
-    return Finding(
-        Grade.FAILED if problems else Grade.PASSED,
-        sentence,
-        {"sources with a gap": len(problems)},
-        tuple({"source": source.source, "feed": problems.get(source.source, "contiguous")} for source in sources),
-    )
-
-
-def _broken(source: Unread) -> str | None:
-    if source.gap is None and not source.head.keeps_feed:
-        return "its change data feed was switched off"
-    return source.gap
 
 
 def keys(asset: str, rows: DataFrame, key: Sequence[str]) -> Finding:

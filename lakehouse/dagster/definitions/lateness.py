@@ -1,6 +1,6 @@
 """How far a table is behind its sources, in versions and time, and until when it must have read them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -34,50 +34,108 @@ class WithoutPosition:
     since: int | None = None
 
 
-def lag(
-    asset: str, sources: Sequence[Unread], most: timedelta, now: int, unbegun: Sequence[WithoutPosition] = ()
+_REMEDY = (
+    f"Materialize it before that, or let the source keep more (`lakehouse readers --register`, or {LOG_RETENTION} and "
+    f"{FILE_RETENTION}); afterwards a run compares everything, or fails if it may not."
+)
+
+
+def up_to_date(
+    asset: str,
+    followed: Sequence[Unread],
+    snapshots: Sequence[Unread],
+    most: timedelta,
+    margin: timedelta,
+    now: int,
+    unbegun: Sequence[WithoutPosition] = (),
 ) -> Finding:
-    """A table is behind if the oldest change that it has not read is older than a limit.
+    """A table is up to date if no change has waited for too long, and the next run can read on, commit by commit.
 
     Args:
         asset: The asset's name.
-        sources: What it has not read of each source; of a partitioned table, the partition that is worst off.
+        followed: What it has not read of each source; of a partitioned table, the partition that is worst off.
+        snapshots: What came since its last run in each input that is read whole.
         most: How old a change may be before it is read.
+        margin: How long before a source may remove a change to warn.
         now: Milliseconds since the epoch.
         unbegun: The partitions that have no position of a source, the worst first.
     """
+    sources = (*followed, *snapshots)
+    gaps = {source.source: why for source in followed if (why := _broken(source)) is not None}
     ages = {source.source: _age(source, now) for source in sources}
-    waiting = [source for source in sources if source.versions or source.gap is not None]
+    deadlines = {source.source: at for source in followed if (at := _deadline(asset, source)) is not None}
     longest = max([*ages.values(), *(_seconds_waited(partition, now) for partition in unbegun)], default=0.0)
-    late = longest > most.total_seconds()
-    clauses = list[str]()
-    if waiting:
-        clauses.append(f"has not read {', '.join(_unread(source, ages[source.source]) for source in waiting)}")
-    names = dict.fromkeys(partition.source for partition in unbegun)
-    clauses += [_clause([partition for partition in unbegun if partition.source == name], now) for name in names]
+    waiting = [source for source in sources if source.source not in gaps and (source.versions or source.gap)]
+    first = min(deadlines, key=deadlines.__getitem__, default=None)
+    remaining = None if first is None else (deadlines[first] - now) / 1000
+    is_late, is_near = longest > most.total_seconds(), remaining is not None and remaining <= margin.total_seconds()
+    clauses = [*_not_read(waiting, ages), *_gaps(gaps), *_no_position(unbegun, now)]
     sentence = f"'{asset}' {'. It '.join(clauses or ['has read every change of its sources'])}."
-    if late:
+    if is_late:
         sentence += f" The limit is {lasting(most.total_seconds())}: materialize it, or see why its runs fail."
-    warns = bool(unbegun) or any(source.gap for source in waiting)
-    figures = {"versions behind": sum(source.versions for source in sources), "seconds behind": round(longest)}
+    if is_near and remaining is not None:
+        time = f"in {lasting(remaining)}" if remaining > 0 else "with its next cleanup"
+        sentence += f" '{first}' may remove what is unread {time}. {_REMEDY}"
+    is_wrong = is_late or bool(gaps) or (remaining is not None and remaining <= 0)
+    warns = is_near or bool(unbegun) or any(source.gap for source in waiting)
+    figures: dict[str, Figure] = {
+        "versions behind": sum(source.versions for source in sources),
+        "seconds behind": round(longest),
+        "sources with a gap": len(gaps),
+    }
+    figures |= {} if remaining is None else {"hours left": round(remaining / 3600, 1)}
     return Finding(
-        Grade.FAILED if late else Grade.WARNS if warns else Grade.PASSED,
+        Grade.FAILED if is_wrong else Grade.WARNS if warns else Grade.PASSED,
         sentence,
         figures | ({"partitions without a position": len(unbegun)} if unbegun else {}),
         (
-            *(_record(source, ages[source.source]) for source in sources),
+            *(_record(source, ages[source.source], deadlines, gaps) for source in sources),
             *(_record_without(partition, now) for partition in unbegun[:SHOWN]),
         ),
     )
 
 
-def _record(source: Unread, age: float) -> dict[str, Figure]:
+def _not_read(waiting: Sequence[Unread], ages: Mapping[str, float]) -> Iterator[str]:
+    if waiting:
+        yield f"has not read {', '.join(_unread(source, ages[source.source]) for source in waiting)}"
+
+
+def _gaps(gaps: Mapping[str, str]) -> Iterator[str]:
+    if gaps:
+        listed = "; ".join(f"'{name}': {why}" for name, why in gaps.items())
+        yield f"cannot read on by the feed ({listed}): its next run compares everything, or fails if it may not"
+
+
+def _no_position(unbegun: Sequence[WithoutPosition], now: int) -> Iterator[str]:
+    """Of each source the partitions that have no position of it, as a clause that names the worst."""
+    for source in dict.fromkeys(partition.source for partition in unbegun):
+        partitions = [partition for partition in unbegun if partition.source == source]
+        worst, others = partitions[0], len(partitions) - 1
+        more = f" and {others:,} more" if others else ""
+        why = (
+            f"{worst.reason}, and the log no longer shows when its rows were written"
+            if worst.since is None
+            else f"oldest change {lasting(_seconds_waited(worst, now))} ago: {worst.reason}"
+        )
+        yield f"has no position of '{worst.source}' for partition {worst.partition}{more} ({why})"
+
+
+def _broken(source: Unread) -> str | None:
+    if source.gap is None and not source.head.keeps_feed:
+        return "its change data feed was switched off"
+    return source.gap
+
+
+def _record(source: Unread, age: float, deadlines: Mapping[str, int], gaps: Mapping[str, str]) -> dict[str, Figure]:
+    at = deadlines.get(source.source)
     return {
         "source": source.source,
         "read": source.position.version,
         "newest": source.head.version,
         "unread versions": source.versions,
         "seconds behind": round(age),
+        "read it before": "" if at is None else datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="minutes"),
+        "feed": gaps.get(source.source, "contiguous"),
     }
 
 
@@ -88,19 +146,9 @@ def _record_without(partition: WithoutPosition, now: int) -> dict[str, Figure]:
         "newest": partition.head.version,
         "unread versions": "all",
         "seconds behind": "unknown" if partition.since is None else round(_seconds_waited(partition, now)),
+        "read it before": "",
+        "feed": "",
     }
-
-
-def _clause(partitions: Sequence[WithoutPosition], now: int) -> str:
-    """The partitions that have no position of one source, as a clause that names the worst."""
-    worst, others = partitions[0], len(partitions) - 1
-    more = f" and {others:,} more" if others else ""
-    why = (
-        f"{worst.reason}, and the log no longer shows when its rows were written"
-        if worst.since is None
-        else f"oldest change {lasting(_seconds_waited(worst, now))} ago: {worst.reason}"
-    )
-    return f"has no position of '{worst.source}' for partition {worst.partition}{more} ({why})"
 
 
 def _seconds_waited(partition: WithoutPosition, now: int) -> float:
@@ -121,56 +169,9 @@ def _age(source: Unread, now: int) -> float:
     return 0.0 if source.since is None else max(0.0, (now - source.since) / 1000)
 
 
-REMEDY = (
-    f"Materialize it before that, or let the source keep more (`lakehouse readers --register`, or {LOG_RETENTION} and "
-    f"{FILE_RETENTION}); afterwards a run compares everything, or fails if it may not."
-)
-
-
-def staleness(asset: str, sources: Sequence[Unread], margin: timedelta, now: int) -> Finding:
-    """A table is stale when a source's retention has passed a change that it has not read.
-
-    Args:
-        asset: The asset's name.
-        sources: What it has not read of each source that it reads as changes.
-        margin: How long before the deadline to warn.
-        now: Milliseconds since the epoch.
-    """
-    deadlines = {source.source: _deadline(asset, source) for source in sources}
-    removed = [source.source for source in sources if source.commits is None]
-    remaining = {name: (at - now) / 1000 for name, at in deadlines.items() if at is not None}
-    passed = [name for name, seconds in remaining.items() if seconds <= 0]
-    near = [name for name, seconds in remaining.items() if 0 < seconds <= margin.total_seconds()]
-    grade = Grade.FAILED if removed or passed else Grade.WARNS if near else Grade.PASSED
-    if removed:
-        sentence = f"'{asset}' has not read changes of '{removed[0]}' that its log no longer has. {REMEDY}"
-    elif passed:
-        sentence = f"'{asset}' has not read changes of '{passed[0]}' that its next cleanup may remove. {REMEDY}"
-    elif near:
-        time = lasting(remaining[near[0]])
-        sentence = f"'{asset}' has {time} left to read '{near[0]}' before the retention of '{near[0]}' ends. {REMEDY}"
-    else:
-        sentence = f"Nothing that '{asset}' has not read is about to be removed from its sources."
-    figures = {"hours left": round(min(remaining.values()) / 3600, 1)} if remaining else {}
-    records = tuple(
-        {
-            "source": source.source,
-            "kept for": lasting(limit_of(source.head, asset).total_seconds()),
-            "unread versions": source.versions,
-            "read it before": "" if (at := deadlines[source.source]) is None else _shown(at),
-        }
-        for source in sources
-    )
-    return Finding(grade, sentence, figures, records)
-
-
 def _deadline(asset: str, source: Unread) -> int | None:
     """When the oldest unread change may be removed, in milliseconds since the epoch; None if all of them are read."""
     return None if source.since is None else source.since + int(limit_of(source.head, asset).total_seconds() * 1000)
-
-
-def _shown(at: int) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="minutes")
 
 
 def worst_off(backlogs: Backlogs, place: int) -> Unread | None:

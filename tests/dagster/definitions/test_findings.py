@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import Unread, unread
-from lakehouse.dagster.definitions.findings import Drift, Finding, Grade, archive, feed, lasting, schema
-from lakehouse.dagster.definitions.lateness import lag, staleness
+from lakehouse.dagster.definitions.findings import Drift, Finding, Grade, archive, lasting, schema
+from lakehouse.dagster.definitions.lateness import up_to_date
 from lakehouse.delta.commit_info import Commit, count_of
 from lakehouse.delta.log import FileSchema, feed_retention, interval
 from tests.support.commits import TABLE_ID, History
@@ -34,17 +34,25 @@ def source(*days_ago: float, read: int = 0, table: str = TABLE_ID, oldest: int =
     return found
 
 
+def told(found: Unread, most: timedelta = timedelta(days=2)) -> Finding:
+    return up_to_date("copies", [found], [], most, timedelta(days=2), NOW)
+
+
 def test_the_lag_is_the_age_of_the_oldest_change_that_is_not_read() -> None:
-    late = lag("copies", [source(9, 3, 1)], timedelta(days=2), NOW)
+    late = told(source(9, 3, 1))
     assert late.grade is Grade.FAILED
-    assert late.figures == {"versions behind": 2, "seconds behind": 3 * 86_400}
-    assert late.sentence.startswith(
-        "'copies' has not read 2 versions of 'src' (oldest 3 days ago). The limit is 2 days"
+    assert late.figures == {
+        "versions behind": 2,
+        "seconds behind": 3 * 86_400,
+        "sources with a gap": 0,
+        "hours left": 96,
+    }
+    assert late.sentence == (
+        "'copies' has not read 2 versions of 'src' (oldest 3 days ago). The limit is 2 days: materialize it, or see why "
+        "its runs fail."
     )
-    assert lag("copies", [source(9, 3, 1, read=1)], timedelta(days=2), NOW).grade is Grade.PASSED
-    assert lag("copies", [source(9, 3, 1, read=2)], timedelta(days=2), NOW).sentence == (
-        "'copies' has read every change of its sources."
-    )
+    assert told(source(9, 3, 1, read=1)).grade is Grade.PASSED
+    assert told(source(9, 3, 1, read=2)).sentence == "'copies' has read every change of its sources."
 
 
 def test_a_commit_that_changed_no_row_keeps_nobody_waiting() -> None:
@@ -57,11 +65,10 @@ def test_a_commit_that_changed_no_row_keeps_nobody_waiting() -> None:
 
 def test_a_log_that_was_cleaned_behind_the_position_is_as_late_as_it_was_kept_for() -> None:
     gone = source(40, 39, 38, 1, oldest=3)
-    assert gone.commits is None
-    assert lag("copies", [gone], timedelta(days=2), NOW).figures["seconds behind"] == 7 * 86_400
-    assert staleness("copies", [gone], timedelta(days=2), NOW).grade is Grade.FAILED
-    assert "that its log no longer has" in staleness("copies", [gone], timedelta(days=2), NOW).sentence
-    assert feed("copies", [gone]).records == ({"source": "src", "feed": "the log after version 0 was cleaned up"},)
+    finding = told(gone)
+    assert gone.commits is None and finding.grade is Grade.FAILED
+    assert finding.figures["seconds behind"] == 7 * 86_400
+    assert finding.records[0]["feed"] == "the log after version 0 was cleaned up"
 
 
 @for_each("days, grade", [(1.0, Grade.PASSED), (5.5, Grade.WARNS), (6.9, Grade.WARNS), (7.5, Grade.FAILED)])
@@ -69,29 +76,40 @@ def test_the_deadline_is_the_age_of_the_oldest_unread_change_against_what_its_so
     days: float, grade: Grade
 ) -> None:
     """VACUUM may remove change files after a week, unless the table says otherwise."""
-    finding = staleness("copies", [source(9, days)], timedelta(days=2), NOW)
+    patient = timedelta(days=365)
+    finding = told(source(9, days), patient)
     assert finding.grade is grade
-    assert finding.figures == {"hours left": round((7 - days) * 24, 1)}
+    assert finding.figures["hours left"] == round((7 - days) * 24, 1)
+    assert ("'src' may remove what is unread" in finding.sentence) == (grade is not Grade.PASSED)
     kept = source(9, days, delta__deletedFileRetentionDuration="interval 30 days")
-    assert staleness("copies", [kept], timedelta(days=2), NOW).grade is Grade.PASSED
+    assert told(kept, patient).grade is Grade.PASSED
 
 
 def test_what_has_read_everything_has_no_deadline() -> None:
-    finding = staleness("copies", [source(90, 80, read=1)], timedelta(days=2), NOW)
-    assert finding.grade is Grade.PASSED and finding.figures == {}
+    finding = told(source(90, 80, read=1))
+    assert finding.grade is Grade.PASSED and "hours left" not in finding.figures
 
 
 def test_the_feed_is_contiguous_only_of_the_table_that_was_read_and_while_it_is_kept() -> None:
     def broken(found: Unread) -> object:
-        finding = feed("copies", [found])
+        finding = told(found, timedelta(days=365))
         assert (finding.grade is Grade.FAILED) == (finding.figures["sources with a gap"] == 1)
-        return finding.records[0]["feed"]
+        feed = finding.records[0]["feed"]
+        assert feed == "contiguous" or f"cannot read on by the feed ('src': {feed}): " in finding.sentence
+        return feed
 
     assert broken(source(3, 2, 1)) == "contiguous"
     assert broken(source(3, table="another")) == f"another table (id {TABLE_ID}) has taken its place"
     assert broken(source(3, read=5)) == "its log ends at version 0, and version 5 was read"
     off = source(3, delta__enableChangeDataFeed="false")
     assert broken(off) == "its change data feed was switched off"
+
+
+def test_an_input_that_is_read_whole_is_behind_and_has_neither_deadline_nor_gap() -> None:
+    gone = source(40, 39, 38, 1, oldest=3, delta__enableChangeDataFeed="false")
+    finding = up_to_date("copies", [], [gone], timedelta(days=365), timedelta(days=2), NOW)
+    assert finding.grade is Grade.WARNS and finding.figures["sources with a gap"] == 0
+    assert "may remove" not in finding.sentence and "hours left" not in finding.figures
 
 
 def test_a_column_that_came_went_or_changed_its_type_is_drift() -> None:

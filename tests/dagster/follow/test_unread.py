@@ -57,6 +57,10 @@ def checked(root: Path, asset: dg.AssetsDefinition, *assets: Any) -> Checked:
     return Checked.of(code_location[asset.key], code_location, managers, "seed")
 
 
+def up_to_date(table: Checked, most: timedelta = timedelta(days=1)) -> Finding:
+    return table.up_to_date(most, timedelta(days=1))
+
+
 def act(chance: random.Random, root: Path, row: int) -> None:
     match chance.randrange(6):
         case 0 | 1:
@@ -95,11 +99,11 @@ def test_the_sensor_and_the_status_and_the_checks_agree_after_every_step_of_a_hi
         status = table_status("copies", logs)
         assert status is not None
         table = checked(tmp_path, copies, orders)
-        lag, feed = table.lag(timedelta(days=1)), table.feed()
+        found = up_to_date(table)
         assert isinstance(look, UpToDate) == (status.state is TableState.UP_TO_DATE)
-        assert isinstance(look, UpToDate) == (lag.sentence == "'copies' has read every change of its sources.")
-        assert (status.state is TableState.GAP) == (feed.grade is Grade.FAILED), (status, feed)
-        assert all(reading.gap is None or reading.gap in feed.sentence for reading in status.reads)
+        assert isinstance(look, UpToDate) == (found.sentence == "'copies' has read every change of its sources.")
+        assert (status.state is TableState.GAP) == (found.figures["sources with a gap"] == 1), (status, found)
+        assert all(reading.gap is None or reading.gap in found.sentence for reading in status.reads)
         seen.add(status.state)
     assert TableState.UP_TO_DATE in seen
 
@@ -115,9 +119,7 @@ def test_a_table_whose_position_is_lost_is_told_so_by_all(tmp_path: Path) -> Non
     assert status is not None and status.state is TableState.GAP
     assert status.reads[0].gap == "version 3 (DELETE) replaced all its rows"
     assert isinstance(watched(tmp_path, orders, copies).look(dg.DagsterInstance.ephemeral()).tables[COPIES], Behind)
-    assert checked(tmp_path, copies, orders).lag(timedelta(days=1)) == Finding(
-        Grade.WARNS, "'copies' has not read 'orders' yet."
-    )
+    assert up_to_date(checked(tmp_path, copies, orders)) == Finding(Grade.WARNS, "'copies' has not read 'orders' yet.")
 
 
 @pytest.fixture
@@ -170,26 +172,23 @@ def test_a_commit_that_does_not_name_the_partition_of_a_file_wakes_every_partiti
 
 def test_the_checks_of_a_partitioned_table_are_about_the_partition_that_is_worst_off(days: Path) -> None:
     table = checked(days, daily, by_day)
-    lag = table.lag(timedelta(days=1))
-    assert lag.grade is Grade.PASSED
+    lag = up_to_date(table)
+    assert lag.grade is Grade.PASSED and lag.figures["sources with a gap"] == 0
     assert lag.sentence.startswith("'daily' has not read 1 version of 'orders, partition 2013-01-02' (oldest ")
     assert lag.figures["versions behind"] == 1
-    assert table.lag(timedelta(microseconds=1)).grade is Grade.FAILED
-    assert table.feed().grade is Grade.PASSED
+    assert up_to_date(table, timedelta(microseconds=1)).grade is Grade.FAILED
     look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
     assert isinstance(look, Behind) and list(look.partitions) == ["2013-01-02"]
     run_day(days, "2013-01-02")
-    assert (
-        checked(days, daily, by_day).lag(timedelta(days=1)).sentence == "'daily' has read every change of its sources."
-    )
+    assert up_to_date(checked(days, daily, by_day)).sentence == "'daily' has read every change of its sources."
 
 
 def test_a_partition_whose_source_was_cleaned_up_behind_it_fails_the_checks(days: Path) -> None:
     append_day(days, "2013-01-02", 4)
     cleaned(days / "orders")
     table = checked(days, daily, by_day)
-    assert table.feed().grade is Grade.FAILED
-    assert table.staleness(timedelta(days=1)).grade is Grade.FAILED
+    late = up_to_date(table)
+    assert late.grade is Grade.FAILED and late.figures["sources with a gap"] == 1
     look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
     assert isinstance(look, Behind) and list(look.partitions) == ["2013-01-02", "2013-01-01"]
 
@@ -202,7 +201,7 @@ def test_a_partition_that_was_never_read_is_late_by_the_age_of_its_rows(days: Pa
         committed(days / "orders", days_ago)
     look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
     assert isinstance(look, Behind) and sorted(look.partitions) == ["2013-01-03", "2013-01-04"]
-    late = checked(days, daily, by_day).lag(timedelta(days=7))
+    late = up_to_date(checked(days, daily, by_day), timedelta(days=7))
     assert late.grade is Grade.FAILED
     assert late.sentence == (
         "'daily' has no position of 'orders' for partition 2013-01-03 and 1 more (oldest change 9 days ago: it has not "
@@ -211,13 +210,13 @@ def test_a_partition_that_was_never_read_is_late_by_the_age_of_its_rows(days: Pa
     assert late.figures["seconds behind"] == pytest.approx(9 * 86_400, abs=60)
     named = [record["source"] for record in late.records if record["read"] == "no position"]
     assert named == ["orders, partition 2013-01-03", "orders, partition 2013-01-04"]
-    assert checked(days, daily, by_day).lag(timedelta(days=10)).grade is Grade.WARNS
+    assert up_to_date(checked(days, daily, by_day), timedelta(days=10)).grade is Grade.WARNS
 
 
 def test_a_partition_whose_position_is_lost_is_told_with_the_reason(days: Path) -> None:
     DeltaTable(str(days / "daily")).delete()
     run_day(days, "2013-01-02")
-    told = checked(days, daily, by_day).lag(timedelta(days=1))
+    told = up_to_date(checked(days, daily, by_day))
     assert told.grade is Grade.WARNS
     assert told.sentence == (
         "'daily' has no position of 'orders' for partition 2013-01-01 (oldest change 0 seconds ago: version 2 (DELETE) "
@@ -229,7 +228,7 @@ def test_a_partition_that_may_have_rows_in_a_source_without_partitions_warns_at_
     append(tmp_path, "orders", 1)
     committed(tmp_path / "orders", 9)
     run_day(tmp_path, "2013-01-01")
-    told = checked(tmp_path, daily, orders).lag(timedelta(days=1))
+    told = up_to_date(checked(tmp_path, daily, orders))
     assert told.grade is Grade.WARNS
     assert told.sentence == (
         "'daily' has no position of 'orders' for partition 2013-01-02 and 2 more (it has not been read yet, and the log "

@@ -24,9 +24,9 @@ from lakehouse.errors.views import ViewError, shown
 from lakehouse.read.changes import Changes
 from lakehouse.views.files.query_file import calling_file, path_beside
 from lakehouse.views.files.statement import Statement, expectations_of, name_of_view, query_of, read_statement
-from lakehouse.views.files.tokens import digest_of
 from lakehouse.views.input_refusals import refuse_other_parameters
 from lakehouse.views.query import names_in
+from lakehouse.views.sql.tokens import digest_of
 from lakehouse.views.view_text import Origin, ViewText, view_error, with_place
 from lakehouse.writes.view import View
 

@@ -9,11 +9,11 @@ from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Output, Query
-from lakehouse.views.files.tokens import digest_of_view
 from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.query import read, refuse_values_of_the_run
 from lakehouse.views.rows_plan import why_whole
 from lakehouse.views.sql.lineage import KIND_OF_NAMES, digest_of_names
+from lakehouse.views.sql.tokens import digest_of_view
 from lakehouse.views.touch import Touch, choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
 from lakehouse.views.view_text import ViewText, with_place

@@ -21,7 +21,6 @@ from lakehouse.views.algebra import (
     expressions,
     nodes_of,
 )
-from lakehouse.views.files.tokens import tokens
 from lakehouse.views.sql.blocks import read_select
 from lakehouse.views.sql.parsing import RUN_TEXT_REMEDY, Parsed, define_windows, parse, why_of_the_run
 from lakehouse.views.sql.refusals import refuse
@@ -29,6 +28,7 @@ from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading
 from lakehouse.views.sql.simplify import simplify
 from lakehouse.views.sql.sources import with_ctes
 from lakehouse.views.sql.subqueries import correlation
+from lakehouse.views.sql.tokens import tokens
 
 
 def names_in(text: str) -> tuple[str, ...]:

@@ -229,7 +229,7 @@ class View(Write):
         """Whether the table holds the result: no source has changes or other columns, and the query is the same."""
         if not _has_no_changes(run) or run.columns_changed or run.source_columns is None:
             return False
-        from lakehouse.views.files.tokens import digest_of_view
+        from lakehouse.views.sql.tokens import digest_of_view
 
         return why_other_query(run.asset, run.cursor, QueryDigest(digest_of_view(self.text))) is None
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from lakehouse.views.files.tokens import canonical, digest_of, tokens
+from lakehouse.views.sql.tokens import canonical, digest_of, tokens
 from tests.support.for_each import for_each
 
 ALIKE = [

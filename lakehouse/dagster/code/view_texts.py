@@ -15,7 +15,7 @@ from lakehouse.dagster.code.objects import MISSING, Namespace, innermost_of, nam
 from lakehouse.dagster.code.syntax import Function, source_file
 from lakehouse.errors.views import ViewError
 from lakehouse.views.files.query_file import read_query
-from lakehouse.views.files.tokens import canonical
+from lakehouse.views.sql.tokens import canonical
 from lakehouse.views.view_text import Origin, ViewText
 from lakehouse.writes.view import View
 

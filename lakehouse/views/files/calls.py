@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from lakehouse.views.files.tokens import Token, TokenKind
+from lakehouse.views.sql.tokens import Token, TokenKind
 
 _ENDS = ("ORDER", "ROWS", "RANGE", "SORT")
 

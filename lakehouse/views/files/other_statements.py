@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from lakehouse.views.files.token_reader import TokenReader
-from lakehouse.views.files.tokens import Token, TokenKind
+from lakehouse.views.sql.tokens import Token, TokenKind
 
 QUERY_BEGINS = ("SELECT", "WITH", "FROM", "VALUES", "TABLE")
 _BEFORE_NAMES = frozenset(

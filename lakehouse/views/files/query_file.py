@@ -4,7 +4,7 @@ from pathlib import Path
 from types import FrameType
 
 from lakehouse.errors.views import ViewError
-from lakehouse.views.files.tokens import tokens
+from lakehouse.views.sql.tokens import tokens
 from lakehouse.views.view_text import Origin, ViewText, view_error
 
 

@@ -13,8 +13,8 @@ from lakehouse.errors.base import clause
 from lakehouse.errors.views import ViewError
 from lakehouse.views.files.other_statements import refuse_other_statement
 from lakehouse.views.files.token_reader import TokenReader
-from lakehouse.views.files.tokens import Token, spell, tokens
 from lakehouse.views.sql.conditions import why_no_condition
+from lakehouse.views.sql.tokens import Token, spell, tokens
 from lakehouse.views.view_text import Origin, OutputColumn, ViewText, view_error
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NoReturn
 
-from lakehouse.views.files.tokens import Token, TokenKind
+from lakehouse.views.sql.tokens import Token, TokenKind
 from lakehouse.views.view_text import Origin, view_error
 
 

@@ -1,30 +1,28 @@
 """Spark's named parameters, put into SQL text as literals: Delta's parser hands none of their values on to Spark's."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
 from lakehouse.delta.text import literal
 from lakehouse.errors.views import ViewError
-
-_TOKEN = re.compile(
-    r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`(?:[^`]|``)*`"""
-    r"""|--[^\n]*|/\*.*?\*/|::|:(?P<name>[A-Za-z_]\w*)""",
-    re.DOTALL,
-)
-"""What may hold a colon: texts, quoted names, comments, a cast; and a parameter."""
+from lakehouse.views.sql.tokens import Token, cut, replace_tokens
 
 
 def with_values(sql: str, args: Mapping[str, Any]) -> str:
     """SQL text with the value of each named parameter in its place. Texts, names and comments stay as they are."""
+    return replace_tokens(sql, _values_in(sql, args)) if args else sql
 
-    def value(token: re.Match[str]) -> str:
-        name = token["name"]
-        return token[0] if name is None or name not in args else f" {_value(name, args[name])} "
 
-    return _TOKEN.sub(value, sql) if args else sql
+def _values_in(sql: str, args: Mapping[str, Any]) -> Iterator[tuple[Token, str]]:
+    """What stands in the place of the colon and of the name of each parameter; two colons are a cast."""
+    sequence = tuple(cut(sql))
+    for before, colon, name in zip((None, *sequence), sequence, sequence[1:], strict=False):
+        is_cast = before is not None and before.is_symbol(":") and before.end == colon.start
+        if colon.is_symbol(":") and colon.end == name.start and not is_cast and name.text in args:
+            yield colon, " "
+            yield name, f"{_value(name.text, args[name.text])} "
 
 
 def _value(name: str, value: object) -> str:

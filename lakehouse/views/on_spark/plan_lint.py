@@ -15,8 +15,8 @@ from lakehouse.delta.text import fold
 from lakehouse.errors.views import ViewError
 from lakehouse.read.touched import Touched
 from lakehouse.views.files.calls import calls, window_partitions
-from lakehouse.views.files.tokens import Token, spell, tokens
 from lakehouse.views.functions import AGGREGATES, OF_THE_RUN
+from lakehouse.views.sql.tokens import Token, spell, tokens
 
 _CUTS = {"limit": "a limit", "tail": "a limit", "offset": "an offset", "sample": "a sample"}
 _KEEPING = ("filter", "sort", "subquery_alias", "repartition", "repartition_by_expression", "hint", "deduplicate")

@@ -2,14 +2,10 @@
 
 import re
 
+from lakehouse.errors.views import ViewError
 from lakehouse.views.functions import ROW_FUNCTIONS
+from lakehouse.views.sql.tokens import TokenKind, cut, replace_tokens
 
-_TOKEN = re.compile(
-    r"`(?:[^`]|``)*`|\"(?:[^\"\\]|\\.)*\"|(?P<text>\br'[^']*'|'(?:[^'\\]|\\.)*')|"
-    r"(?P<comment>--[^\n]*|/\*.*?\*/)",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Quoted names, what may be one, texts, and comments, as Spark's parser tells them apart."""
 TIME = r"T?\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?(?:\s*[a-z+-][\w:/+-]*)?"
 """A time without a date, perhaps with a zone, which Spark takes for that time on the day of the run."""
 _OF_THE_RUN = re.compile(rf"['\"]\s*(?:(?:now|today|tomorrow|yesterday)\b|{TIME}\s*['\"])|\$\{{", re.IGNORECASE)
@@ -35,15 +31,19 @@ WORDS = frozenset(
 
 
 def names_in(sql: str) -> str:
-    """The SQL without its texts."""
-    return _TOKEN.sub(lambda token: "''" if token["text"] else token[0], sql)
+    """The SQL without its texts; what double quotes hold may be a name."""
+    texts = (token for token in cut(sql) if token.kind is TokenKind.TEXT and token.text.endswith("'"))
+    return replace_tokens(sql, ((text, "''") for text in texts))
 
 
 def why_not_of_the_row(sql: str) -> str | None:
     """Why SQL may go by more than the columns of one row, as a sentence; None if it does not."""
-    if any(token["comment"] for token in _TOKEN.finditer(sql)):
+    try:
+        names, rest = names_in(sql), replace_tokens(sql, ((token, "") for token in cut(sql)))
+    except ViewError as error:
+        return f"An Aggregate's SQL is put into other SQL, and in {sql!r} {error.what}."
+    if rest.strip():
         return f"An Aggregate's SQL is put into other SQL, so it has no comments: {sql!r}."
-    names = names_in(sql)
     match = _OF_THE_RUN.search(sql) or _NOT_OF_THE_ROW.search(names)
     if match is not None:
         return f"An Aggregate goes by the columns of one row; {sql!r} says {match[0].strip()!r}."

@@ -8,7 +8,7 @@ line.
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -96,12 +96,17 @@ def tokens(text: str, origin: Origin = Origin()) -> tuple[Token, ...]:
     Raises:
         ViewError: A text, a quoted name or a comment has no end, or the text is a template of another program.
     """
-    sequence = tuple(_tokens(text, origin))
+    sequence = tuple(cut(text, origin))
     _refuse_templates(text, sequence, origin)
     return sequence
 
 
-def _tokens(text: str, origin: Origin) -> Iterator[Token]:
+def cut(text: str, origin: Origin = Origin()) -> Iterator[Token]:
+    """The tokens of a text that no other program renders.
+
+    Raises:
+        ViewError: A text, a quoted name or a comment has no end.
+    """
     at = 0
     while (match := _TOKEN.match(text, at)) is not None:
         at = match.end()
@@ -195,6 +200,15 @@ def _value_of_text(literal: str) -> str:
         return literal[0] if match.group() == doubled else match.group()
 
     return _ESCAPE.sub(unescape, literal[1:-1])
+
+
+def replace_tokens(text: str, others: Iterable[tuple[Token, str]]) -> str:
+    """A text with other letters in the places of some of its tokens, in their order."""
+    pieces, at = list[str](), 0
+    for token, other in others:
+        pieces += text[at : token.start], other
+        at = token.end
+    return "".join((*pieces, text[at:]))
 
 
 def spell(sequence: tuple[Token, ...]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse.dagster.code.objects import innermost_of
+from lakehouse.dagster.code.project import innermost_of
 from lakehouse.dagster.code_location import AssetTable, function_of, is_function
 from lakehouse.errors import LakehouseError
 from lakehouse.errors.base import clause

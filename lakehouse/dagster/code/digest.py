@@ -1,26 +1,28 @@
 """From a function to the digest of its code, and of the functions, classes and constants that its code names.
 
-Each of them is a node of a graph. Its text names other nodes by their numbers, in the order in which they are met, so
-that recursion needs no end and the texts together decide the digest. Values are looked at by their exact types only,
-so that no code of the user's is called.
+What decides: what is compiled of each function of the project that is reached by name, the statements that make the
+classes and constants that they name, and the values that a factory, a decorator or a default gave them. Each is a node
+of a graph. Its text names other nodes by their numbers, in the order in which they are met, so that recursion ends.
 """
 
+import ast
+import json
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import EnumType
 from functools import partial
+from importlib.util import resolve_name
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, TypeAlias, cast
 
 from lakehouse.cursor.code import Code
-from lakehouse.dagster.code.objects import (
+from lakehouse.dagster.code.compiled import assigned_in, imports_of, listing, names_of
+from lakehouse.dagster.code.project import (
     MISSING,
     Namespace,
-    Printer,
-    absolute_name,
     content_of,
     file_of,
     files_named,
@@ -29,33 +31,21 @@ from lakehouse.dagster.code.objects import (
     inner_of,
     innermost_of,
     is_nobodys,
-    names_of,
     namespace_named,
     namespace_of,
     path_of,
     project_around,
-    shape_of,
-    type_of,
 )
-from lakehouse.dagster.code.syntax import (
-    Chain,
-    SourceFile,
-    bare_text,
-    imports_in,
-    names_in,
-    origin_of,
-    source_file,
-    state_in,
-    statements_of,
-)
-from lakehouse.dagster.code.view_texts import with_bare_texts
+from lakehouse.dagster.code.resource_fields import plain
+from lakehouse.dagster.code.source import Chain, SourceFile, bare, names_in, source_file
+from lakehouse.dagster.code.view_texts import bare_texts
 
-FORMAT = 2
+FORMAT = 3
 """The format of digests. Another one makes all marks be believed once."""
 KIND = f"{FORMAT}/{sys.version_info.major}.{sys.version_info.minor}"
 MOST = 2_000
 """So many nodes count; no project names as many from one asset."""
-_MARK = "\0"
+_MARK = "\x7f"
 Lines: TypeAlias = Iterator[str]
 
 
@@ -94,7 +84,7 @@ class _Graph:
     def of(cls, function: Any) -> "_Graph":
         innermost = innermost_of(function)
         home = project_around(innermost) if type(innermost) is FunctionType else None  # it may be installed
-        made_of = [each for each in functions_in(function, lambda _: True) if not is_nobodys(path_of(each), home)]
+        made_of = [each for each in functions_in(function) if not is_nobodys(path_of(each), home)]
         roots = {project_around(each): None for each in made_of if source_file(path_of(each)) is not None}
         return cls(function, innermost, tuple(roots))
 
@@ -112,9 +102,7 @@ class _Graph:
 
     def _with_names(self, text: str) -> str:
         """The text with names of nodes in place of their numbers, which a change of another node moves."""
-        pieces = text.split(_MARK)
-        pieces[1::2] = (self._nodes[int(number)][0] for number in pieces[1::2])
-        return "".join(pieces)
+        return re.sub(f"{_MARK}([0-9]+){_MARK}", lambda number: self._nodes[int(number[1])][0], text)
 
     def _node(self, key: tuple[Any, ...], name: str, lines: Callable[[], Lines]) -> str:
         """What stands for a node in texts."""
@@ -128,61 +116,61 @@ class _Graph:
         roots = (root for root in self.roots if Path(path).is_relative_to(root))
         return any(not is_nobodys(path, root) for root in roots) and source_file(path) is not None
 
-    def _refer(self, value: Any) -> str | None:
-        """What stands for a function, a class or a member of an enumeration; None for every other value."""
-        kind = type_of(value)
+    def _refer(self, value: Any) -> str:
+        """What stands for a function, a class, or what wraps one; `~` for every other object."""
+        kind = cast("type[Any]", type(value))
         if kind is FunctionType and self._is_own(path_of(value)):
             name = value.__code__.co_qualname
             return self._node(("function", id(value)), _short(name), lambda: self._function(value))
-        if kind is partial:
-            return f"partial {self._refer(value.func)} {self._print(value.args)} {self._print(value.keywords)}"
         if issubclass(kind, type):
             name = cast("str", type.__getattribute__(value, "__qualname__"))
             namespace = namespace_named(type.__getattribute__(value, "__module__"))
             if namespace is None or not self._is_own(file_of(namespace)):
                 return name
             return self._node(("class", id(value)), _short(name), lambda: self._class(value, name, namespace))
-        if issubclass(type(kind), EnumType):
-            return f"{self._refer(kind)}.{object.__getattribute__(value, '__dict__').get('_name_')}"
-        made_of = functions_in(value, lambda each: not self._is_own(path_of(each)))
-        own = [str(self._refer(each)) for each in made_of if self._is_own(path_of(each))]
-        if own:
-            return ", ".join(own)
-        return value.__qualname__ if kind in (FunctionType, BuiltinFunctionType) else None
+        if kind is partial:
+            return f"{self._refer(value.func)} of {self._value([value.args, value.keywords])}"
+        inner = inner_of(value)
+        if inner is not None:
+            return self._refer(inner)
+        return value.__qualname__ if kind in (FunctionType, BuiltinFunctionType) else "~"
 
-    def _print(self, value: Any) -> str:
-        return self._printer().text(value)
-
-    def _printer(self) -> Printer:
-        return Printer(str(self.roots[0]) if self.roots else _MARK, self._refer)
+    def _value(self, value: Any) -> str:
+        """A value that was given, as text; `~` if it, or what it computes, is no value."""
+        try:
+            text = json.dumps(plain(value, self._refer), sort_keys=True, ensure_ascii=False)
+        except Exception:  # it is an object of the user's, which may raise anything, or holds itself
+            return "~"
+        return text.replace(str(self.roots[0]), ".") if self.roots else text
 
     def _function(self, function: FunctionType) -> Lines:
         """The text of a function of the project."""
         code = function.__code__
-        file = cast("SourceFile", source_file(code.co_filename))
-        nodes = [with_bare_texts(node, function.__globals__, code.co_filename) for node in file.nodes_of(code)]
-        # The file has been edited since, or the code was rewritten when it was loaded: then what runs decides.
-        text = bare_text(nodes, decorators=function is not self.innermost) if nodes else ""
-        yield text or self._print(shape_of(code))
-        yield f"defaults {self._print(function.__defaults__)} {self._print(function.__kwdefaults__)}"
-        yield f"wraps {self._refer(inner_of(function))}"
+        yield from listing(code, bare_texts(function))
+        yield f"defaults {self._value([function.__defaults__, function.__kwdefaults__])}"
         captured = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-        for name in sorted(captured.keys() - state_in(text)):
-            yield f"{name} = {self._print(content_of(captured[name]))}"
-        chains = names_in(text) if nodes else sorted((name,) for name in names_of(code))
-        yield from self._meanings((chain for chain in chains if chain[0] not in captured), function.__globals__)
-        yield from self._import_lines(text, function.__globals__)
+        for name in sorted(captured.keys() - assigned_in(code)):
+            yield f"{name} = {self._value(content_of(captured[name]))}"
+        yield from self._meanings(names_of(code), function.__globals__)
+        package = function.__globals__.get("__package__")
+        for name in imports_of(code, package if type(package) is str else ""):
+            for path in {path: None for root in self.roots for path in files_named(root, name)}:
+                if self._is_own(path):  # it may not be loaded yet
+                    yield f"{name}: {self._node(('module', path), name, lambda path=path: _module(path))}"
 
     def _class(self, kind: type, name: str, namespace: Namespace) -> Lines:
         """The text of a class of the project; its methods are nodes of their own."""
         path = file_of(namespace)
-        nodes = cast("SourceFile", source_file(path)).class_of(name)
         members = type.__getattribute__(kind, "__dict__").items()
         methods = {key: each for key, value in members for each in functions_of(value) if path_of(each) == path}
-        text = bare_text(nodes, without=frozenset(methods))
-        yield text or name
-        yield from self._meanings(names_in(text), namespace)
+        yield from self._statements(name.split(".", maxsplit=1)[0], namespace, frozenset(methods))
         yield from (f"{key} is {self._refer(methods[key])}" for key in sorted(methods))
+
+    def _statements(self, name: str, namespace: Namespace, without: frozenset[str] = frozenset()) -> Lines:
+        """The statements of a module that make the value of a name, and what their names mean."""
+        nodes = bare(cast("SourceFile", source_file(file_of(namespace))).statements_of(name), without)
+        yield "\n".join(map(ast.unparse, nodes)) or name
+        yield from self._meanings((chain for chain in names_in(nodes) if chain[0] != name), namespace)
 
     def _meanings(self, chains: Iterable[Chain], namespace: Namespace) -> Lines:
         """What the names in a text mean in a module."""
@@ -201,45 +189,33 @@ class _Graph:
         if inner is not None:
             is_own = self._is_own(file_of(inner)) or not file_of(inner)  # a folder without `__init__.py` has no file
             return self._meaning(tuple(attributes), inner) if attributes and is_own else None
-        token = self._refer(value)
-        if token is not None and _MARK in token:
-            return token
         if issubclass(type(value), (type, FunctionType, BuiltinFunctionType)):
+            token = self._refer(value)
+            return token if _MARK in token else None
+        if not self._is_own(file_of(namespace)):
             return None
-        return self._constant(name, value, namespace) if self._is_own(file_of(namespace)) else None
+        return self._node(("constant", id(namespace), name), name, lambda: self._constant(name, namespace))
 
-    def _constant(self, name: str, value: Any, namespace: Namespace) -> str:
-        return self._node(("constant", id(namespace), name), name, lambda: self._constant_lines(name, value, namespace))
-
-    def _constant_lines(self, name: str, value: Any, namespace: Namespace) -> Lines:
-        """A constant by its value, or by the statements that make it if its value does not count, or does not last."""
-        file = cast("SourceFile", source_file(file_of(namespace)))
-        origin = origin_of(file.tree, name)
-        if origin is not None:
-            home = namespace_named(absolute_name(origin[0], namespace))
-            if home is not None and home is not namespace and self._is_own(file_of(home)):
-                yield str(self._meaning((origin[1],), home))
-                return
-        printer = self._printer()
-        text = printer.text(value)
-        if printer.is_complete and name not in file.changed:
-            yield text
-            return
-        statements = bare_text(statements_of(file.tree, name))
-        yield statements
-        yield from self._meanings((chain for chain in names_in(statements) if chain != (name,)), namespace)
-
-    def _import_lines(self, text: str, namespace: Namespace) -> Lines:
-        """The modules of the project that a function imports when it is called. They may not be loaded yet."""
-        for module in imports_in(text):
-            name = absolute_name(module, namespace)
-            for path in {path: None for root in self.roots for path in files_named(root, name)}:
-                if self._is_own(path):
-                    yield f"{module}: {self._node(('module', path), name, lambda path=path: _module(path))}"
+    def _constant(self, name: str, namespace: Namespace) -> Lines:
+        """A constant by the statements that make it, where they are."""
+        origin = cast("SourceFile", source_file(file_of(namespace))).origin_of(name)
+        home = None if origin is None else namespace_named(_absolute(origin[0], namespace))
+        if origin is not None and home is not None and home is not namespace and self._is_own(file_of(home)):
+            yield str(self._meaning((origin[1],), home))
+        else:
+            yield from self._statements(name, namespace)
 
 
 def _module(path: str) -> Lines:
-    yield bare_text([cast("SourceFile", source_file(path)).tree])
+    yield from map(ast.unparse, bare(cast("SourceFile", source_file(path)).tree.body))
+
+
+def _absolute(module: str, namespace: Namespace) -> str:
+    package = namespace.get("__package__")
+    try:
+        return resolve_name(module, package if type(package) is str else "")
+    except ImportError:  # the name leaves its package
+        return ""
 
 
 def _short(qualname: str) -> str:

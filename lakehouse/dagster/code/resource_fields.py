@@ -6,7 +6,7 @@ any depth, says whether the field holds a secret. In doubt a field counts, becau
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
@@ -52,7 +52,7 @@ def fields_of(resources: Mapping[str, Any]) -> dict[str, Any]:
                 values |= {f"{key}.{name}": value for name, value in fields_of(fields).items()}
         elif not is_secret(key):
             with suppress(ValueError, RecursionError):  # it is an object, or holds itself
-                values[key] = _plain(_value_of(resource))
+                values[key] = plain(_value_of(resource))
     return values
 
 
@@ -61,17 +61,29 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(" ".join(_WORD.findall(name)).lower()) is not None
 
 
-def _plain(value: Any) -> Any:
+def _refuse(value: Any) -> Any:
+    raise ValueError(f"{type(value).__name__} is no value")
+
+
+def plain(value: Any, other: Callable[[Any], Any] = _refuse) -> Any:
     """A value as JSON has it, without the secrets in it; a set in an order that each process gives it.
 
     Only values of a closed set of types are looked at: an iterator, or an open file, would be used up by a look.
 
+    Args:
+        value: The value.
+        other: Gives what stands for an object that is none of these; not for one in a set, whose order it would decide.
+
     Raises:
         ValueError: The value, or a part of it, is an object.
     """
+
+    def without_secrets(values: Mapping[Any, Any]) -> dict[str, Any]:
+        return {str(plain(name)): plain(each, other) for name, each in values.items() if not is_secret(str(name))}
+
     match value:
         case Enum():
-            return _plain(value.value)
+            return plain(value.value, other)
         case str():
             return _SECRET_PARTS.sub(r"\1", value)
         case float():
@@ -83,23 +95,19 @@ def _plain(value: Any) -> Any:
         case SecretStr() | SecretBytes():
             return None
         case BaseModel():
-            return _without_secrets({name: getattr(value, name) for name in type(value).model_fields})
+            return without_secrets({name: getattr(value, name) for name in type(value).model_fields})
         case Mapping():
-            return _without_secrets(cast("Mapping[Any, Any]", value))
+            return without_secrets(cast("Mapping[Any, Any]", value))
         case set() | frozenset():
-            return sorted(map(_plain, cast("frozenset[Any]", value)), key=json.dumps)
+            return sorted(map(plain, cast("frozenset[Any]", value)), key=json.dumps)
         case list() | tuple():
-            return [_plain(each) for each in cast("list[Any]", value)]
+            return [plain(each, other) for each in cast("list[Any]", value)]
         case date() | time() | timedelta() | Decimal() | UUID() | PurePath() | re.Pattern():
             return str(cast("Any", value))
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return _without_secrets({field.name: getattr(value, field.name) for field in fields(value)})
+            return without_secrets({field.name: getattr(value, field.name) for field in fields(value)})
         case _:
-            raise ValueError(f"{type(value).__name__} is no value")
-
-
-def _without_secrets(values: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(_plain(name)): _plain(each) for name, each in values.items() if not is_secret(str(name))}
+            return other(value)
 
 
 def _is_resource(value: Any) -> bool:

@@ -3,16 +3,15 @@
 import ast
 import re
 import tokenize
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
-from lakehouse.dagster.code.objects import MISSING, Namespace, innermost_of, namespace_of, path_of
-from lakehouse.dagster.code.syntax import Function, source_file
+from lakehouse.dagster.code.project import MISSING, Namespace, innermost_of, namespace_of, path_of
+from lakehouse.dagster.code.source import Function, source_file
 from lakehouse.errors.views import ViewError
 from lakehouse.views.files.query_file import read_query
 from lakehouse.views.sql.tokens import canonical
@@ -73,10 +72,13 @@ def _returned_texts(function: Any) -> list[KnownText | None]:
     text: Any = getattr(innermost, TEXT, None)
     if isinstance(text, ViewText):
         return [KnownText(text)]
-    file = source_file(path_of(innermost))
-    nodes = [] if file is None else file.nodes_of(innermost.__code__)
-    values = (value for node in nodes for value in _returned_values(node))
+    values = (value for node in _nodes_of(innermost) for value in _returned_values(node))
     return [_text_of(value, innermost) if isinstance(value, ast.Call) else None for value in values]
+
+
+def _nodes_of(function: FunctionType) -> list[ast.AST]:
+    file = source_file(path_of(function))
+    return [] if file is None else file.nodes_of(function.__code__)
 
 
 def _returned_values(node: ast.AST) -> Iterator[ast.expr | None]:
@@ -91,7 +93,7 @@ def _returned_values(node: ast.AST) -> Iterator[ast.expr | None]:
 def _text_of(call: ast.Call, function: FunctionType) -> KnownText | None:
     """The text of a view that a call makes; None if the call makes none, or of a text that is not constant."""
     constant = _constant_of(call)
-    if constant is None:
+    if constant is None or constant.value not in function.__code__.co_consts:  # the file has been edited since
         return None
     text = cast("str", constant.value)
     named = {each.arg: each.value for each in call.keywords}
@@ -168,30 +170,18 @@ def _origin_of(constant: ast.Constant, function: FunctionType) -> Origin:
     return Origin(str(path), constant.lineno, constant.col_offset + 1, is_verbatim=False)
 
 
-def with_bare_texts(node: ast.AST, namespace: Namespace, path: str) -> ast.AST:
-    """A function's tree in which the texts of views are without comments and white space; of files with what they hold.
+def bare_texts(function: FunctionType) -> dict[str, str]:
+    """What stands for the texts of views in a function: their tokens, and those of the query in a file.
 
-    Args:
-        node: The tree, which stays as it is.
-        namespace: The names of the module.
-        path: The file of the module.
+    A text that is no SQL, and a file that cannot be read, stay what they are.
     """
-    calls = [each for each in ast.walk(node) if isinstance(each, ast.Call)]
-    if not any(is_view(each.func, namespace) or _is_view_of(each.func, namespace) for each in calls):
-        return node
-    copy = deepcopy(node)
-    for call in (each for each in ast.walk(copy) if isinstance(each, ast.Call)):
-        constant = _constant_of(call)
-        if constant is None:
+    texts = dict[str, str]()
+    for call in (each for node in _nodes_of(function) for each in ast.walk(node) if isinstance(each, ast.Call)):
+        constant, namespace = _constant_of(call), function.__globals__
+        if constant is None or not (is_view(call.func, namespace) or _is_view_of(call.func, namespace)):
             continue
-        if is_view(call.func, namespace):
-            _make_bare(constant, lambda text: text)
-        elif _is_view_of(call.func, namespace):
-            _make_bare(constant, lambda text: read_query(text, path).text)
-    return copy
-
-
-def _make_bare(constant: ast.Constant, text_of: Callable[[str], str]) -> None:
-    """Replaces a text by its tokens; a text that is no SQL stays."""
-    with suppress(ViewError):
-        constant.value = "\n".join(canonical(text_of(cast("str", constant.value))))
+        text = cast("str", constant.value)
+        with suppress(ViewError):
+            query = text if is_view(call.func, namespace) else read_query(text, path_of(function)).text
+            texts[text] = "\n".join(canonical(query))
+    return texts

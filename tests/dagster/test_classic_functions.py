@@ -11,7 +11,7 @@ MODULE = """
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from lakehouse.dagster.failures import explaining_pyspark
+from lakehouse.dagster.failures import explaining_errors
 
 
 @F.udf(returnType=StringType())
@@ -19,7 +19,7 @@ def label(amount):
     return "large" if amount > 20 else "small"
 
 
-@explaining_pyspark("labels")
+@explaining_errors("labels")
 def labels():
     return str(label("amount"))
 
@@ -57,7 +57,7 @@ def test_pyspark_parses_a_type_that_is_a_text_where_the_function_is_made_so_no_m
     assert ("SESSION_OR_CONTEXT_NOT_EXISTS" if variable is None else "NO_ACTIVE_OR_DEFAULT_SESSION") in ran.stderr
 
 
-def test_another_error_of_a_function_stays_what_it_is():
+def test_another_error_explaining_errors_stays_what_it_is():
     ran = said(MODULE.replace('label("amount")', 'F.col("a") + 1 / 0'), "1")
     assert "ZeroDivisionError" in ran.stderr
     assert "lakehouse.OF_CLASSIC_SPARK" not in ran.stderr

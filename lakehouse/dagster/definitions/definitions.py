@@ -12,7 +12,14 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.commit.outcome import NothingToDo
-from lakehouse.dagster.code_location import AssetTable, function_of, input_kind, is_function, writes_nothing
+from lakehouse.dagster.code_location import (
+    AssetTable,
+    function_of,
+    input_kind,
+    is_function,
+    name_of_annotation,
+    writes_nothing,
+)
 from lakehouse.dagster.contexts import POSTPONED, Postponed, asset_context
 from lakehouse.dagster.definitions.additions import Additions
 from lakehouse.dagster.definitions.asset_page import with_page
@@ -20,7 +27,7 @@ from lakehouse.dagster.definitions.checks import checkable_tables, checks_beside
 from lakehouse.dagster.definitions.nightly import nightly
 from lakehouse.dagster.definitions.recompute import with_proof
 from lakehouse.dagster.definitions.validation import validate_location
-from lakehouse.dagster.failures import as_dagster_failures, explaining_pyspark
+from lakehouse.dagster.failures import as_dagster_failures, explaining_errors
 from lakehouse.dagster.follow.sensor import sensor_of
 from lakehouse.dagster.io_manager import code_location_of, writer_of
 from lakehouse.dagster.nights.keeping import Upkeep, upkeep_job
@@ -135,7 +142,7 @@ def _call_if_needed(function: Callable[..., Any], asset: str) -> Callable[..., A
         if outcome is not None:
             return outcome
         read = {name: value.read() if isinstance(value, Postponed) else value for name, value in inputs.items()}
-        with explaining_pyspark(asset):
+        with explaining_errors(asset):
             return function(*args, **read)
 
     return compute
@@ -166,7 +173,7 @@ def _with_result_type(asset: Any) -> Any:
     compute, function = cast("Any", asset.op).compute_fn, function_of(asset)
     if not _returns(function):
         return remake(asset, outs=_results(asset.op))
-    explained = explaining_pyspark(asset.key.to_user_string())(function)
+    explained = explaining_errors(asset.key.to_user_string())(function)
     return remake(asset, compute_fn=type(compute)(explained), outs=_results(asset.op))
 
 
@@ -220,8 +227,9 @@ class _OrNothing(dg.DagsterType):
         return answer if answer.success or isinstance(value, self._kind.typing_type) else self._refuse(value)
 
     def _refuse(self, value: Any) -> dg.TypeCheck:
-        name = self.display_name
-        returned = "nothing" if value is None else f"a value of type {type(value).__name__}"
-        remedy = "Is its `return` missing?" if value is None else f"Return {name}(...)."
+        name = name_of_annotation(self._kind.typing_type)
+        returned = "nothing" if value is None else f"a value of type {name_of_annotation(type(value))}"
+        make = "Make a DataFrame of it: spark.createDataFrame(...)." if self._kind.typing_type is DataFrame else None
+        remedy = "Is its `return` missing?" if value is None else make or f"Return {name}(...)."
         description = f"The function returned {returned}, and its annotation says {name}. Nothing was written. {remedy}"
         return dg.TypeCheck(success=False, description=description)

@@ -190,7 +190,7 @@ def test_a_session_that_ends_while_inputs_are_read_is_told_and_may_be_tried_agai
     [
         (Merge, None, "returned nothing, and its annotation says Merge. Nothing was written. Is its `return` missing?"),
         (Overwrite, [1], "returned a value of type list, and its annotation says Overwrite. Nothing was written. Retu"),
-        (DataFrame, pd.DataFrame(), "its annotation says DataFrame"),
+        (DataFrame, pd.DataFrame(), "a value of type pandas.DataFrame, and its annotation says pyspark.DataFrame."),
         (History, pd.DataFrame(), "Return History(...)."),
         (Snapshot, None, "its annotation says Snapshot"),
     ],

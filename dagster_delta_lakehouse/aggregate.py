@@ -33,6 +33,7 @@ class Aggregate(YamlTable):
         def add(changes: lakehouse.Changes) -> lakehouse.Aggregate:
             return lakehouse.Aggregate(changes, self.by, self.count, self.sums, self.where)
 
-        table = self.table if self.table.value.key_columns else self.table.model_copy(update={"key": self.by})
+        groups = [self.by] if isinstance(self.by, str) else list(self.by)
+        table = self.table if self.table.value.key_columns else self.table.model_copy(update={"key": groups})
         source = dg.AssetIn(dg.AssetKey.from_user_string(self.source), dagster_type=lakehouse.Changes)
         return self.definitions(add, table, {"changes": source})

@@ -81,7 +81,7 @@ class _Columns:
         return columns
 
     def _of_log_or_spec(self, table: AssetTable) -> Mapping[str, str] | None:
-        log, spec = self.logs.get(table.name), table.definition
+        log, definition = self.logs.get(table.name), table.definition
         head = schema = None
         if log is not None:
             with suppress(LakehouseError):  # `lakehouse status` and `doctor` say what is wrong with a log
@@ -89,7 +89,9 @@ class _Columns:
                 schema = None if head is None or _is_of_other_code(table, log) else log.file_schema(head.version)
         if schema is not None:
             return types_of(as_struct(schema))
-        declared: Any = spec.metadata.get("dagster/column_schema") if isinstance(spec, dg.AssetSpec) else None
+        if definition is None or table.asset is not None:  # the page of an asset shows the columns of its log
+            return None
+        declared: Any = definition.specs_by_key[table.key].metadata.get("dagster/column_schema")
         return None if declared is None else {each.name: _type(each.type) for each in _columns_in(declared)}
 
 

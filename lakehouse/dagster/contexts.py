@@ -9,15 +9,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.cursor.definition import digest, partitions
 from lakehouse.dagster.code_location import is_function, maps_partitions, table_ref
-from lakehouse.dagster.slices import slice_of
+from lakehouse.dagster.slices import keys_of_rows, slice_of, why_no_rows
 from lakehouse.dagster.table_facts import content_version, version_reports
+from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
 from lakehouse.errors import ReadError
 from lakehouse.read.feed_trust import Source
-from lakehouse.spark.listeners import Listener, Message, Notice
+from lakehouse.spark.listeners import Listener, Message, Notice, tell
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import as_struct, partition_types
 
@@ -144,6 +145,7 @@ def source_of(
     slice_ = None
     if context.has_asset_partitions and table.partition_columns and _asks_for_partitions(context):
         slice_ = slice_of(ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
+        warn_of_no_rows(reader, ref, table, context.asset_partitions_def, log, head)
     return pin_source(session, ref, table, log, head, slice_)
 
 
@@ -178,6 +180,17 @@ def log_and_head(ref: TableRef, session: Callable[[], SparkSession], reader: str
     if head is None:
         raise ReadError.source_missing(reader, ref.name, ref.location)
     return log, head
+
+
+def warn_of_no_rows(
+    reader: str, ref: TableRef, table: Table, definition: dg.PartitionsDefinition[Any], log: Log, head: Head
+) -> None:
+    """Tells those who listen that a source has rows, and none that a run by partitions reads."""
+    if isinstance(log, FileLog):
+        rows = keys_of_rows(ref.name, table, definition, log, head)
+        why = why_no_rows(ref.name, definition, rows, log.partition_values())
+        if why is not None:
+            tell(Message(f"{reader} reads no row, because {why}. A key is the text of its column: fmt=... says which."))
 
 
 def _asks_for_partitions(context: dg.InputContext) -> bool:

@@ -1,14 +1,19 @@
-"""Which part of a table the partitions of an asset are: a column for each dimension, a value or window for each key."""
+"""Which part of a table the partitions of an asset are, and to which partitions a row of its log belongs."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from itertools import product
+from typing import Any, Self
 
 import dagster as dg
 
-from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
+from lakehouse.delta.log import Head, Log
+from lakehouse.delta.partition_keys import Inverse, PartitionKey, Slice, Window, inverse, no_value
 from lakehouse.delta.table import Table
+from lakehouse.delta.text import fold
 from lakehouse.errors import DefinitionError
+from lakehouse.spark.types import as_struct, partition_types
 
 
 def slice_of(asset: str, table: Table, partitions_def: dg.PartitionsDefinition[Any], keys: Iterable[str]) -> Slice:
@@ -68,6 +73,97 @@ def _keyless(start: datetime, end: datetime, fmt: str) -> str | None:
             return text
         day += timedelta(days=1)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class KeysOfRows:
+    """The partitions whose run reads or writes a row: the inverse of the predicate of `slice_of`.
+
+    Args:
+        dimensions: What finds the part of the key, by the name of the dimension, and the column in lower case.
+    """
+
+    dimensions: Mapping[str, tuple[str, Inverse]]
+
+    @classmethod
+    def of(cls, definition: dg.PartitionsDefinition[Any], columns: Mapping[str, str], types: Mapping[str, str]) -> Self:
+        """What finds the partitions of a definition; built once, because it looks at every key.
+
+        Args:
+            definition: How the table is partitioned.
+            columns: The column of each dimension.
+            types: The type of each column, as `DataType.simpleString()` says it, by its name in lower case.
+
+        Raises:
+            WriteError: No partition key is a value of its column, so that every run is refused.
+        """
+        dimensions = dict[str, tuple[str, Inverse]]()
+        for name, dimension in dimensions_of(definition).items():
+            column = columns[name].lower()
+            try:
+                finder = inverse(dimension.get_partition_keys(), windows_of(dimension), types[column])
+            except ValueError as error:
+                raise no_value(str(error), columns[name], types[column]) from error
+            dimensions[name] = column, finder
+        return cls(dimensions)
+
+    def of_rows(self, combinations: Iterable[Mapping[str, str | None]]) -> frozenset[str]:
+        """The partitions of several rows."""
+        return frozenset(key for values in combinations for key in self.of_row(values))
+
+    def of_row(self, values: Mapping[str, str | None]) -> Iterator[str]:
+        """The partitions that a row belongs to; mostly one, none if it is outside of all."""
+        by_lower_case = {name.lower(): value for name, value in values.items()}
+        parts: dict[str, Sequence[str]] = {
+            name: finder.of(by_lower_case.get(column)) for name, (column, finder) in self.dimensions.items()
+        }
+        if parts.keys() == {""}:
+            yield from parts[""]
+            return
+        for combination in product(*parts.values()):
+            yield dg.MultiPartitionKey(dict(zip(parts, combination, strict=True)))
+
+
+def keys_of_rows(
+    name: str, table: Table, definition: dg.PartitionsDefinition[Any] | None, log: Log, head: Head
+) -> KeysOfRows | None:
+    """What finds the partitions of a table's rows in its log; None if there are none, or the log does not name them.
+
+    Raises:
+        WriteError: No partition key is a value of its column, so that every run is refused.
+    """
+    declared = fold(table.partition_columns)
+    # Of mapped columns the log has other names.
+    if definition is None or not declared or not declared <= fold(head.partition_columns) or head.maps_columns:
+        return None
+    schema = log.file_schema(head.version)
+    if schema is None:
+        return None
+    return KeysOfRows.of(definition, partition_columns(name, table, definition), partition_types(as_struct(schema)))
+
+
+def why_no_rows(
+    name: str,
+    definition: dg.PartitionsDefinition[Any],
+    rows: KeysOfRows | None,
+    values: Sequence[Mapping[str, str | None]],
+) -> str | None:
+    """Why no partition has a row of a table, as a clause; None if one has, or if the table has no rows.
+
+    Args:
+        name: The table.
+        definition: Its partitions.
+        rows: What finds the partitions of its rows; None if each row may be any partition's.
+        values: The values of its partition columns.
+    """
+    keys = definition.get_partition_keys()
+    if rows is None or not keys or not values or any(True for each in values for _ in rows.of_row(each)):
+        return None
+    listed = sorted(", ".join(f"{column} = {value}" for column, value in each.items()) for each in values)
+    return (
+        f"no row of {name} is in a partition that Dagster knows: its files have {listed[0]} to {listed[-1]}, and the "
+        f"keys are {keys[0]} to {keys[-1]}"
+    )
 
 
 def _partition(partitions_def: dg.PartitionsDefinition[Any], columns: dict[str, str], key: str) -> PartitionKey:

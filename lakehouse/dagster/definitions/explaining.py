@@ -12,7 +12,7 @@ import dagster as dg
 from lakehouse.dagster.code.resource_fields import fields_of
 from lakehouse.dagster.code.view_texts import only_text_of
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function, write_of
-from lakehouse.dagster.contexts import by_field, log_and_head, pin_source
+from lakehouse.dagster.contexts import by_field, log_and_head, pin_source, warn_of_no_rows
 from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
 from lakehouse.dagster.slices import dimensions_of
@@ -36,7 +36,7 @@ from lakehouse.read.forecast import (
 from lakehouse.read.read_plan import ReadNothing, ReadPlan, read_plan
 from lakehouse.read.resolve import nothing_of
 from lakehouse.read.run import CommitReason, Run
-from lakehouse.spark.listeners import listening
+from lakehouse.spark.listeners import Message, listening
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.view import View
@@ -76,7 +76,9 @@ def explain(
     try:
         config = _config(defs, subject, run_config or {})
         step = subject.begun(by_field(config))
-        sources = {input_name: subject.source(input_name, ref) for input_name, ref in refs.items()}
+        warnings = list[str]()
+        with listening(lambda notice: warnings.append(notice.text) if isinstance(notice, Message) else None):
+            sources = {input_name: subject.source(input_name, ref) for input_name, ref in refs.items()}
         run, kind, listed = step.run, subject.table.kind, list[InputForecast]()
         for input_name, source in sources.items():
             plan = subject.plan(step, input_name, source)
@@ -88,6 +90,7 @@ def explain(
                 run = run.with_read(nothing_of(plan), source, step.now) if isinstance(plan, ReadNothing) else run
         inputs = tuple(listed)
         outcome, why = _verdict(run, inputs)
+        why = " ".join((why, *warnings))
         if outcome is RunEffect.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
         write = WriteForecast(kind.__name__, _strategy(run, kind, inputs), run.table.key_columns)
@@ -246,6 +249,8 @@ class _Subject:
         log, head = log_and_head(ref, self.manager.session, self.table.name)
         table = self.code_location[self.table.inputs[name]]
         slice_ = slice_read(self.asset, table, self.partition_key)
+        if slice_ is not None and table.partitions_def is not None:
+            warn_of_no_rows(self.table.name, ref, table.declared, table.partitions_def, log, head)
         return pin_source(self.manager.session, ref, table.declared, log, head, slice_)
 
 

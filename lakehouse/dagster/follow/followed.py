@@ -12,7 +12,8 @@ from lakehouse.cursor.definition import digest
 from lakehouse.cursor.find import cursor_of_each, find_cursor
 from lakehouse.cursor.unread import Backlog, Unread, backlog
 from lakehouse.dagster.code_location import AssetTable
-from lakehouse.dagster.follow.partitions import SourcePartitions, keys_of_rows
+from lakehouse.dagster.follow.partitions import SourcePartitions
+from lakehouse.dagster.slices import keys_of_rows
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Commits, Head, Log
@@ -261,7 +262,7 @@ class Followed:
 
     def _written(self, log: FileLog, head: Head, own: frozenset[str]) -> frozenset[str]:
         """The partitions that the table has rows of; if its files name none, those that its own commits wrote."""
-        rows = keys_of_rows(self.table, log, head)
+        rows = keys_of_rows(self.table.name, self.table.declared, self.table.partitions_def, log, head)
         if rows is not None:
             return rows.of_rows(log.partition_values()) & own
         cursors = cursor_of_each(log, head, self.ref.name, own)
@@ -282,6 +283,8 @@ class Followed:
                 return LeftOut(f"the log of {source.ref.name} is out of reach: {source.ref.why_only_spark()}")
             try:
                 partitions = SourcePartitions.of(self.asset, own, source.table, log, head)
+                if (why := partitions.why_no_rows(source.table)) is not None:
+                    return LeftOut(why)
             except LakehouseError:
                 raise
             except Exception as error:  # a mapping may be anybody's

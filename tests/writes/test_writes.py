@@ -40,17 +40,6 @@ def test_the_first_commit_makes_the_table_with_its_rows_properties_and_mark(lake
     assert lake.sql("DESCRIBE DETAIL {kept}")[0]["clusteringColumns"] == ["id"]
 
 
-def test_a_row_that_leaves_the_filter_leaves_the_table_and_comes_back(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC)
-    lake.materialize(kept, Table(key="id"))
-    lake.sql("UPDATE {src} SET v = 99 WHERE id = 1")
-    lake.materialize(kept, Table(key="id"))
-    assert [row[0] for row in lake.rows("kept")] == [2, 3]
-    lake.sql("UPDATE {src} SET v = 1 WHERE id = 1")
-    lake.materialize(kept, Table(key="id"))
-    assert lake.rows("kept") == [(1, "a", 1), (2, "b", 20), (3, "a", 30)]
-
-
 @pytest.mark.parametrize(
     ("statement", "kind", "images"),
     [("auto", ReplaceRows, ("delete", "insert")), slow("merge", MergeRows, ("update_preimage", "update_postimage"))],

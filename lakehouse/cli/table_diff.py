@@ -1,43 +1,27 @@
 """`lakehouse diff`: which rows two versions of a table hold differently, with the old and the new values."""
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
-from lakehouse.cli.loading import definitions, manager
-from lakehouse.cli.tables import log_of, logs_of, no_table
+from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table
+from lakehouse.cli.tables import NamedTable, named_table, no_table
 from lakehouse.cursor.find import LOOKED_BACK
 from lakehouse.cursor.mark import mark_in
 from lakehouse.errors import LakehouseError, ReadError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from lakehouse.delta.commit_info import Commit
     from lakehouse.delta.log import Head, Log
     from lakehouse.difference.between_versions import VersionDiff
-    from lakehouse.spark.table_version import TableRef, TableVersion
+    from lakehouse.spark.table_version import TableVersion
 
 _MOST = 20
 """So many rows are shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class _DiffedTable:
-    """The table, and who reads it.
-
-    Args:
-        ref: The table.
-        session: Returns the session that reads its rows.
-        key: The key that it declares; empty if it declares none.
-    """
-
-    ref: "TableRef"
-    session: "Callable[[], SparkSession]"
-    key: Sequence[str]
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -57,7 +41,7 @@ def _run(given: Namespace) -> Answer:
     from lakehouse.cli.pages.diff_page import diff_page
     from lakehouse.cli.pages.screen import working_beside
 
-    table = _diffed_table(given)
+    table = named_table(given)
     log = table.ref.log(table.session)
     head = log.head()
     if head is None:
@@ -89,24 +73,6 @@ def _versions(given: Namespace, head: "Head") -> tuple[int, int]:
     return first, last
 
 
-def _diffed_table(given: Namespace) -> _DiffedTable:
-    from lakehouse.dagster.io_manager import code_location_of, managers_of
-
-    if given.root is not None:
-        from lakehouse.spark.table_version import TableRef
-
-        log_of(given.table, logs_of(given))
-        return _DiffedTable(TableRef.at_path(given.table, f"{given.root}/{given.table}"), manager(given).session, ())
-    defs = definitions(given)
-    tables = {table.name: table for table in code_location_of(defs).tables.values() if table.ref is not None}
-    managers = managers_of(defs.resources)
-    if given.table not in tables:
-        raise UsageError(no_such("table", given.table, tables))
-    table = tables[given.table]
-    assert table.ref is not None
-    return _DiffedTable(table.ref, managers[table.manager].session, table.declared.key_columns)
-
-
 def _key_in(log: "Log", version: int) -> tuple[str, ...]:
     """The key that the newest mark says is unique; empty if none says that."""
     marks = (mark_in(commit) for commit in islice(log.commits(version), LOOKED_BACK))
@@ -114,7 +80,7 @@ def _key_in(log: "Log", version: int) -> tuple[str, ...]:
 
 
 def _diff(
-    table: _DiffedTable,
+    table: NamedTable,
     log: "Log",
     head: "Head",
     commits: "Sequence[Commit]",

@@ -3,14 +3,14 @@
 import os
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakehouse.cli.command import DAGSTER_HOME, Answer, Command, UsageError, add_json, add_place, add_table, no_such
-from lakehouse.cli.loading import definitions
+from lakehouse.cli.loading import definitions, manager
 from lakehouse.cursor.mark import mark_in, rows_of
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.location import Location
@@ -18,6 +18,8 @@ from lakehouse.delta.log import Log
 from lakehouse.errors import ReadError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from lakehouse.cli.pages.table_pages import Change
     from lakehouse.dagster.code_location import CodeLocation
     from lakehouse.delta.file_log import FileLog
@@ -76,6 +78,43 @@ def log_of(table: str, logs: "Mapping[str, FileLog]") -> "FileLog":
     if table not in logs:
         raise UsageError(no_such("table", table, logs))
     return logs[table]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """The table that a command line names, and who reads its rows.
+
+    Args:
+        ref: The table.
+        session: Returns the session that reads its rows.
+        key: The key that it declares; empty if it declares none.
+    """
+
+    ref: "TableRef"
+    session: "Callable[[], SparkSession]"
+    key: Sequence[str]
+
+
+def named_table(given: Namespace) -> NamedTable:
+    """The table that the command line names.
+
+    Raises:
+        UsageError: There is no such table.
+    """
+    from lakehouse.dagster.io_manager import code_location_of, managers_of
+
+    if given.root is not None:
+        from lakehouse.spark.table_version import TableRef
+
+        log_of(given.table, logs_of(given))
+        return NamedTable(TableRef.at_path(given.table, f"{given.root}/{given.table}"), manager(given).session, ())
+    defs = definitions(given)
+    tables = {table.name: table for table in code_location_of(defs).tables.values() if table.ref is not None}
+    if given.table not in tables:
+        raise UsageError(no_such("table", given.table, tables))
+    table = tables[given.table]
+    assert table.ref is not None
+    return NamedTable(table.ref, managers_of(defs.resources)[table.manager].session, table.declared.key_columns)
 
 
 def no_table(name: str) -> ReadError:

@@ -1,7 +1,8 @@
 """The log of a table whose files this process can read itself: milliseconds, no Spark job, no JVM.
 
-Reads metadata only, where the table stands through the `deltalake` package; rows always go through Spark (deltalake
-misreads some table features' rows, never their log). What a commit says of itself is read from its own file, because
+Reads metadata, where the table stands through the `deltalake` package; rows go through Spark, because deltalake
+misreads those of some table features, never their log. Only `first_rows` reads some, of tables whose features it reads
+as Spark does. What a commit says of itself is read from its own file, because
 deltalake's history lists the log's directory first, so it costs the more the longer the history is. Files of this
 machine and of an object store are read alike (ADR 3).
 """
@@ -13,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow.compute as pc
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.delta.commit_info import Commit
@@ -41,6 +42,10 @@ _COORDINATOR = "delta.coordinatedCommits.commitCoordinator"
 """How the properties begin that name another one who commits; deltalake reads such a log, and may miss its end."""
 _VECTORS = "deletionVectors"
 """The feature of a table whose rows may be deleted without rewriting their file."""
+_MAPS_COLUMNS = 2
+"""The version of a reader's protocol that stands for column mapping; later versions name each feature."""
+_READS_ROWS = frozenset({_VECTORS, "timestampNtz", "vacuumProtocolCheck", "v2Checkpoint"})
+"""The features of a table whose rows deltalake reads as Spark does (held equal by a test)."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 """How S3 names what is wrong."""
 
@@ -78,6 +83,19 @@ class FileLog:
     def size(self) -> Size | None:
         opened = self._open_at()
         return Size(0, 0) if opened is None else opened.size
+
+    def first_rows(self, version: int, most: int) -> list[dict[str, Any]] | None:
+        """Some rows of a version; None if the table has a feature of which deltalake may misread rows."""
+        table = self._at(version)
+        protocol = None if table is None else table.protocol()
+        if table is None or protocol is None or protocol.min_reader_version == _MAPS_COLUMNS:
+            return None
+        if not _READS_ROWS.issuperset(protocol.reader_features or ()):
+            return None
+        import pyarrow as pa
+
+        query = QueryBuilder().register("rows", table).execute(f"SELECT * FROM rows LIMIT {most:d}")
+        return pa.table(query.read_all()).to_pylist()
 
     def live_rows(self, version: int) -> int | None:
         delta = self._at(version)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -74,6 +75,24 @@ def _count(number: int | None, style: str) -> Text:
     if number is None:
         return assemble(("?", QUIET))
     return assemble((count(number), style)) if number else Text()
+
+
+def rows_page(name: str, version: int, rows: Sequence[Mapping[str, Any]], most: int) -> RenderableType:
+    """Rows of a table.
+
+    Args:
+        name: Its name.
+        version: Its version.
+        rows: The rows, each with all columns.
+        most: How many rows were asked for.
+    """
+    names = list(rows[0]) if rows else []
+    table = grid(*names, right=[each for each in names if isinstance(rows[0][each], int | float)], folding=names)
+    for row in rows:
+        table.add_row(*(assemble(("NULL", QUIET)) if value is None else Text(str(value)) for value in row.values()))
+    more = " --limit shows more, if there are more." if len(rows) == most else ""
+    title = table_name(name) + Text(f"  version {version}: {count_of(len(rows), 'row')}.{more}", QUIET)
+    return Group(title, *[Text(), table] * bool(rows))
 
 
 def conflicts_page(

@@ -33,6 +33,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--full-refresh", action="store_true", help="compute everything, and write the rows that differ"
     )
+    parser.add_argument("--rebuild", action="store_true", help="in development: delete the tables and make them anew")
     parser.add_argument(
         "--go-on-from", metavar="V", help="of an Append: the version of its source after which it continues, or now"
     )
@@ -62,12 +63,16 @@ def _run(given: Namespace) -> Answer:
     )
     tables = tables_of(request, defs)
     from lakehouse.cli.pages.run_page import run_page
+    from lakehouse.cli.runs.rebuild import rebuilding, refuse_rebuild
     from lakehouse.cli.runs.submit import instance_here
 
     if left_out:
         why = "have partitions" if request.partition is None else "have no partitions"
         sys.stderr.write(f"Left out, because they {why}: {', '.join(left_out)}.\n")
-    with instance_here() as instance:
+    rebuilt = tables if given.rebuild else []
+    for table in rebuilt:
+        refuse_rebuild(table)
+    with instance_here() as instance, rebuilding(rebuilt):
         result = _result(instance, source, defs, request, tables, given)
     sys.stderr.writelines(asset.stack for asset in result.assets)
     is_good = result.succeeded and not any(check.is_error for check in result.failed_checks)

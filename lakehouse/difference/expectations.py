@@ -35,7 +35,7 @@ from lakehouse.errors import ExpectationError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import first_line, is_of_the_asset
-from lakehouse.spark.driver_rows import Local, small
+from lakehouse.spark.driver_rows import Local, compute_once
 from lakehouse.spark.listeners import Evaluated, tell
 
 _ANSWER = "__lakehouse_expect_{}"
@@ -68,12 +68,15 @@ def split(asset: str, rows: DataFrame, key: tuple[str, ...], expectations: Seque
 
 
 def judge_rows(run: Run, rows: DataFrame, *, few: bool) -> Judged:
-    """The rows of a result by what its table expects of them, which is evaluated in one pass, and told.
+    """The rows of a result by what its table expects of them, which is evaluated and told.
+
+    The rows are computed once: a second computation may give other rows, and a row that breaks an expectation in one of
+    the two would be in neither table, or in the table unjudged.
 
     Args:
         run: The run.
         rows: The rows that the run would write, in the columns of the table.
-        few: Whether they may be brought to the driver, where the pass that evaluates is the one that computes them.
+        few: Whether they are probably few, so that bringing them to the driver is tried first.
 
     Raises:
         WriteError (UNKNOWN_CONDITION): Spark cannot evaluate an expectation over these rows.
@@ -85,20 +88,21 @@ def judge_rows(run: Run, rows: DataFrame, *, few: bool) -> Judged:
         return Judged(rows)
     if run.table.quarantines:
         _refuse_own_columns(run.name, rows.columns)
-    answered = _with_answers(run.name, rows, key, expectations)
     with _blaming_conditions(run.name, rows, expectations):
-        local = small(answered) if few else None
+        answered = compute_once(_with_answers(run.name, rows, key, expectations), few=few)
         evaluations = (
-            _evaluate(answered, key, expectations) if local is None else _evaluate_local(local, key, expectations)
+            _evaluate_local(answered, key, expectations)
+            if isinstance(answered, Local)
+            else _evaluate(answered, key, expectations)
         )
     _act(run, evaluations)
     rejects = any(each.broken and each.expect.quarantines for each in evaluations)
-    if local is None:
+    if not isinstance(answered, Local):
         return replace(_split(answered, expectations), rejects=rejects)
-    broken = [_broken(local, nth) for nth, each in enumerate(expectations) if each.leaves_out]
-    leaves = [any(of_row) for of_row in zip(*broken, strict=True)] or [False] * local.rows
-    taken = local.where(pa.array([not leave for leave in leaves], pa.bool_())).select(rows.columns).frame
-    rest = local.where(pa.array(leaves, pa.bool_())) if run.table.quarantines else None
+    broken = [_broken(answered, nth) for nth, each in enumerate(expectations) if each.leaves_out]
+    leaves = [any(of_row) for of_row in zip(*broken, strict=True)] or [False] * answered.rows
+    taken = answered.where(pa.array([not leave for leave in leaves], pa.bool_())).select(rows.columns).frame
+    rest = answered.where(pa.array(leaves, pa.bool_())) if run.table.quarantines else None
     return Judged(taken, None if rest is None else _split(rest.frame, expectations).rejected, rejects)
 
 
@@ -178,20 +182,21 @@ def judge_statement(run: Run, statement: Statement | Skip, judged: Column | None
     Raises:
         WriteError (UNKNOWN_CONDITION), ExpectationError: As of `judge_rows`.
     """
+    expectations = run.table.expectations
+    if not expectations:
+        return statement
     match statement:
         case MergeRows(difference=difference):
             rows = difference.where(f"{OPERATION} <> '{DELETE}'")
-        case (
-            Create(rows=rows)
-            | Insert(rows=rows)
-            | Replace(rows=rows)
-            | ReplaceRows(rows=rows)
-            | ReplaceMatched(rows=rows)
-        ):
+        case Create(rows=rows):  # those of other statements have been computed once, for the comparison
+            rows = rows.localCheckpoint()
+            statement = Create(rows)
+        case Insert(rows=rows) | Replace(rows=rows) | ReplaceRows(rows=rows) | ReplaceMatched(rows=rows):
             pass
         case DeleteMatched() | MarkOnly() | Skip():
             return statement
-    judge_rows(run, rows if judged is None else rows.where(judged), few=False)
+    judged_rows = rows if judged is None else rows.where(judged)
+    _act(run, evaluate(run.name, judged_rows, run.table.key_columns, expectations))
     return statement
 
 

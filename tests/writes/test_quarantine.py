@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from lakehouse import Changes, Expect, Merge, Table, View
 from lakehouse.commit.outcome import AlreadyApplied
@@ -63,6 +64,26 @@ def test_a_row_is_in_the_quarantine_until_it_is_corrected(source: Lake, limits: 
         source.sql("DELETE FROM {src} WHERE id IN (1, 3)")
         source.materialize(copies, TABLE)
         assert quarantined(source) == []
+
+
+def chancy(src: Changes) -> Merge:
+    """Its rows are others each time that they are computed, and not only in another plan, as with `rand()`."""
+    touched = src.touched("id")
+    by_chance = "IF(crc32(reflect('java.util.UUID', 'randomUUID')) % 2 = 0, 1, -1)"
+    return Merge(touched.rows.withColumn("v", F.expr(by_chance)), touched)
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(driver_rows=0)])
+def test_what_is_judged_is_what_is_written_also_if_rows_are_computed_by_chance(source: Lake, limits: Limits) -> None:
+    source.insert("src", [(id_, "d", 1) for id_ in range(10, 60)])
+    ids = sorted(row[0] for row in source.rows("src"))
+    with in_force(limits):
+        for _ in range(2):
+            source.materialize(chancy, TABLE)
+            taken, rejected = source.rows("chancy"), quarantined(source, "chancy")
+            assert sorted(row[0] for row in (*taken, *rejected)) == ids
+            assert {row[2] for row in taken} == {1} and {row[2] for row in rejected} == {-1}
+            source.sql("UPDATE {src} SET v = v + 1")
 
 
 def by_group(src: Changes) -> Merge:

@@ -85,6 +85,7 @@ WITHOUT_ROWS = frozenset(
         "DROP CONSTRAINT",
         "UPGRADE PROTOCOL",
         "DROP FEATURE",
+        "Deletion Vector Tombstones",  # of DROP FEATURE deletionVectors
         "CLUSTER BY",
         "COMPUTE STATS",
         "ROW TRACKING BACKFILL",

@@ -107,3 +107,16 @@ def test_both_logs_say_that_there_is_no_table(lake: Lake) -> None:
     empty.mkdir()
     assert FileLog(Location(str(empty)), "nothing").head() is None
     assert SparkLog(lake.spark, lake.ref("nothing").identifier, "nothing").head() is None
+
+
+@pytest.mark.slow
+def test_a_feature_that_is_dropped_wakes_no_reader(lake: Lake) -> None:
+    """Delta makes several commits for it, some under names that stand in no documentation."""
+    lake.create("t", [(id_, "a", 1) for id_ in range(20)], SRC)
+    lake.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    lake.sql("DELETE FROM {t} WHERE id = 7")
+    rows, before = lake.rows("t"), lake.version("t")
+    lake.sql("ALTER TABLE {t} DROP FEATURE deletionVectors")
+    commits = lake.commits("t")[before + 1 :]
+    assert lake.rows("t") == rows and commits
+    assert [commit.operation for commit in commits if not commit.is_quiet] == []

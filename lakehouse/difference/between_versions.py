@@ -11,6 +11,7 @@ from pyspark.sql.types import BinaryType, DataType, StructType, VariantType
 from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.text import fold, literal, quote, same
 from lakehouse.errors import ReadError
+from lakehouse.spark.driver_rows import MORE, bag_difference
 from lakehouse.spark.fitting import with_lacking
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import comparable
@@ -77,10 +78,9 @@ def diff_versions(
     if lacking:
         raise ReadError(f"'{after.ref.name}' has no column {lacking[0]} in both versions.", "Nothing was read.")
     old, new = _alike(old, new)
-    grouped = _sides_by_key(old, new, key, touched)
     if not key:
-        return _of_whole_rows(grouped, new.schema, most, added, dropped)
-    differing = _differing(grouped, new.schema, key)
+        return _of_whole_rows(bag_difference(new, old), new.schema, most, added, dropped)
+    differing = _differing(_sides_by_key(old, new, key, touched), new.schema, key)
     counts = {row[0]: (row[1], row[2]) for row in _count(differing)}
     if any(copies > 1 for _, copies in counts.values()):
         raise ReadError(
@@ -105,9 +105,8 @@ def _alike(old: DataFrame, new: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def _sides_by_key(old: DataFrame, new: DataFrame, key: Sequence[str], touched: DataFrame | None) -> DataFrame:
-    """Both sides of each key in one row; without a key, of each row that is equal in all columns."""
-    texts = comparable(new.schema)
-    by = [text for name, text in texts.items() if not key or name.lower() in fold(key)]
+    """Both sides of each key in one row."""
+    by = [text for name, text in comparable(new.schema).items() if name.lower() in fold(key)]
     keys = [F.expr(text).alias(f"__key_{place}") for place, text in enumerate(by)]
     sides = [
         _touched_rows(rows, key, touched).select(*keys, F.struct(*map(quote, rows.columns)).alias(side))
@@ -123,7 +122,7 @@ def _sides_by_key(old: DataFrame, new: DataFrame, key: Sequence[str], touched: D
 
 
 def _touched_rows(rows: DataFrame, key: Sequence[str], touched: DataFrame | None) -> DataFrame:
-    if touched is None or not key:
+    if touched is None:
         return rows
     keys = touched.select(*(F.col(quote(name)).alias(f"__of_{place}") for place, name in enumerate(key))).distinct()
     on = " AND ".join(same(quote(name), f"__of_{place}") for place, name in enumerate(key))
@@ -157,7 +156,8 @@ def _some(differing: DataFrame, schema: StructType, key: Sequence[str], most: in
         return ()
     order = [f"__key_{place}" for place in range(len(key))]
     shown = differing.where(f"{_CHANGE} IS NOT NULL").orderBy(*order).limit(most)
-    texts = shown.select(_CHANGE, _NAMES, *(_texts(side, schema).alias(side) for side in (_BEFORE, _AFTER)))
+    sides = [F.when(F.col(side).isNotNull(), _texts(schema, f"{side}.")).alias(side) for side in (_BEFORE, _AFTER)]
+    texts = shown.select(_CHANGE, _NAMES, *sides)
     return tuple(_row(row.asDict(recursive=True), fold(key)) for row in texts.collect())
 
 
@@ -169,10 +169,11 @@ def _row(values: dict[str, Any], key: frozenset[str]) -> RowDiff:
     return RowDiff(change, of_key, old, new)
 
 
-def _texts(side: str, schema: StructType) -> Column:
-    """A side as texts; NULL if the row is not there."""
-    values = [_text(F.col(f"{side}.{quote(column.name)}"), column.dataType).alias(column.name) for column in schema]
-    return F.when(F.col(side).isNotNull(), F.struct(*values))
+def _texts(schema: StructType, prefix: str = "") -> Column:
+    """The values of a row as texts."""
+    return F.struct(
+        *(_text(F.col(prefix + quote(column.name)), column.dataType).alias(column.name) for column in schema)
+    )
 
 
 def _text(value: Column, kind: DataType) -> Column:
@@ -186,19 +187,15 @@ def _text(value: Column, kind: DataType) -> Column:
 
 
 def _of_whole_rows(
-    grouped: DataFrame, schema: StructType, most: int, added: tuple[str, ...], dropped: tuple[str, ...]
+    differing: DataFrame, schema: StructType, most: int, added: tuple[str, ...], dropped: tuple[str, ...]
 ) -> VersionDiff:
     """The rows of which one version has more than the other."""
-    more = grouped.withColumn("__more", F.col("__new") - F.col("__old")).where("__more <> 0")
-    sums = more.agg(F.sum(F.greatest("__more", F.lit(0))), F.sum(F.greatest(-F.col("__more"), F.lit(0)))).collect()[0]
-    rows: list[RowDiff] = []
-    if most > 0:
-        texts = F.coalesce(_texts(_AFTER, schema), _texts(_BEFORE, schema))
-        shown = more.limit(most).select("__more", texts.alias("row")).collect()
-        rows = [_whole(row.asDict(recursive=True)) for row in shown]
-    return VersionDiff(Rows(sums[0] or 0, 0, sums[1] or 0), tuple(rows), added, dropped)
+    more = F.col(MORE)
+    sums = differing.agg(F.sum(F.greatest(more, F.lit(0))), F.sum(F.greatest(-more, F.lit(0)))).collect()[0]
+    shown = differing.limit(most).select(more, _texts(schema).alias("row")).collect() if most > 0 else []
+    rows = tuple(_whole(row["row"].asDict(), row[MORE]) for row in shown)
+    return VersionDiff(Rows(sums[0] or 0, 0, sums[1] or 0), rows, added, dropped)
 
 
-def _whole(values: dict[str, Any]) -> RowDiff:
-    more, values = int(values["__more"]), values["row"]
+def _whole(values: dict[str, str | None], more: int) -> RowDiff:
     return RowDiff("insert", {}, None, values, more) if more > 0 else RowDiff("delete", {}, values, None, -more)

@@ -4,13 +4,12 @@ What is found goes to who listens: the run keeps it (lakehouse/materialization.p
 checks (lakehouse/dagster/expectation_checks.py), also if it fails.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from operator import attrgetter, methodcaller
 
-import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -90,20 +89,10 @@ def judge_rows(run: Run, rows: DataFrame, *, few: bool) -> Judged:
         _refuse_own_columns(run.name, rows.columns)
     with _blaming_conditions(run.name, rows, expectations):
         answered = compute_once(_with_answers(run.name, rows, key, expectations), few=few)
-        evaluations = (
-            _evaluate_local(answered, key, expectations)
-            if isinstance(answered, Local)
-            else _evaluate(answered, key, expectations)
-        )
+        evaluations = _evaluate(answered, key, expectations)
     _act(run, evaluations)
     rejects = any(each.broken and each.expect.quarantines for each in evaluations)
-    if not isinstance(answered, Local):
-        return replace(_split(answered, expectations), rejects=rejects)
-    broken = [_broken(answered, nth) for nth, each in enumerate(expectations) if each.leaves_out]
-    leaves = [any(of_row) for of_row in zip(*broken, strict=True)] or [False] * answered.rows
-    taken = answered.where(pa.array([not leave for leave in leaves], pa.bool_())).select(rows.columns).frame
-    rest = answered.where(pa.array(leaves, pa.bool_())) if run.table.quarantines else None
-    return Judged(taken, None if rest is None else _split(rest.frame, expectations).rejected, rejects)
+    return replace(_split(answered.frame if isinstance(answered, Local) else answered, expectations), rejects=rejects)
 
 
 def _refuse_own_columns(asset: str, columns: Sequence[str]) -> None:
@@ -151,24 +140,31 @@ def _blaming_conditions(asset: str, rows: DataFrame, expectations: Sequence[Expe
     try:
         yield
     except PySparkException as error:
-        of_conditions = _failing(asset, rows, expectations) if is_of_the_asset(error) else None
-        if of_conditions is None:
+        may_be_condition = is_of_the_asset(error) and _can_be_computed(rows)
+        culprit = _find_culprit(asset, rows, expectations, methodcaller("collect")) if may_be_condition else None
+        if culprit is None:
             raise
-        raise of_conditions from error
+        raise culprit from error
 
 
-def _failing(asset: str, rows: DataFrame, expectations: Sequence[Expect]) -> WriteError | None:
-    """The error of the first expectation whose condition fails; None if the rows fail, or nothing does."""
-    try:
-        rows.write.format("noop").mode("overwrite").save()
-    except PySparkException:
-        return None
+def _find_culprit(
+    asset: str, rows: DataFrame, expectations: Sequence[Expect], evaluate: Callable[[DataFrame], object]
+) -> WriteError | None:
+    """The error of the first expectation that cannot be evaluated; None if each of them can."""
     for each in (each for each in expectations if not each.is_of_key):
         try:
-            rows.agg(F.count_if(F.expr(each.condition))).collect()
+            evaluate(rows.agg(F.count_if(F.expr(each.condition))))
         except PySparkException as error:
             return WriteError.unknown_condition(asset, each.check_name, each.condition, first_line(error))
     return None
+
+
+def _can_be_computed(rows: DataFrame) -> bool:
+    try:
+        rows.write.format("noop").mode("overwrite").save()
+    except PySparkException:
+        return False
+    return True
 
 
 def judge_statement(run: Run, statement: Statement | Skip, judged: Column | None = None) -> Statement | Skip:
@@ -207,7 +203,7 @@ def _with_answers(asset: str, rows: DataFrame, key: tuple[str, ...], expectation
         answered = rows.select("*", *answers)
         fields = answered.schema.fields[-len(answers) :]
     except AnalysisException as error:
-        raise _unknown(asset, rows, expectations) or error from error
+        raise _find_culprit(asset, rows, expectations, attrgetter("schema")) or error from error
     for each, field in zip(expectations, fields, strict=True):
         if not isinstance(field.dataType, BooleanType):
             problem = f"its value is of type {field.dataType.simpleString()}, and not a boolean"
@@ -226,56 +222,31 @@ def _answer(each: Expect, key: tuple[str, ...], expectations: Sequence[Expect]) 
     return reduce(Column.__and__, (column.isNotNull() for column in columns), is_alone) | ~stays
 
 
-def _unknown(asset: str, rows: DataFrame, expectations: Sequence[Expect]) -> WriteError | None:
-    """The error of the first expectation that Spark cannot evaluate; None if it can evaluate each of them."""
-    for each in (each for each in expectations if not each.is_of_key):
-        try:
-            _ = rows.select(F.expr(each.condition)).schema
-        except AnalysisException as error:
-            return WriteError.unknown_condition(asset, each.check_name, each.condition, first_line(error))
-    return None
-
-
 def _is_broken(nth: int) -> Column:
     """Whether a row with its answers breaks the expectation of a number."""
     return ~F.coalesce(F.col(_ANSWER.format(nth)), F.lit(False))
 
 
-def _evaluate(answered: DataFrame, key: tuple[str, ...], expectations: Sequence[Expect]) -> tuple[Evaluation, ...]:
-    """What each expectation says of rows that are not at the driver: one pass, and one more for keys of broken rows."""
+def _evaluate(
+    answered: Local | DataFrame, key: tuple[str, ...], expectations: Sequence[Expect]
+) -> tuple[Evaluation, ...]:
+    """What each expectation says of rows with their answers: a Spark job counts them, unless they are at the driver."""
     broken = [_is_broken(nth) for nth in range(len(expectations))]
-    (counts,) = answered.agg(F.count(F.lit(1)), *map(F.count_if, broken)).collect()
+    if isinstance(answered, Local):
+        answers = (answered.column(_ANSWER.format(nth)).to_pylist() for nth in range(len(expectations)))
+        frame, counts = answered.frame, [answered.rows, *(answered.rows - each.count(True) for each in answers)]
+    else:
+        frame, (counts,) = answered, answered.agg(F.count(F.lit(1)), *map(F.count_if, broken)).collect()
     shown = [F.col(quote(name)).cast("string").alias(name) for name in key]
 
     def keys(is_broken: Column) -> tuple[dict[str, str], ...]:
-        rows = answered.where(is_broken).limit(SHOWN_KEYS).select(*shown).collect()
-        return tuple(_key(row.asDict()) for row in rows)
+        rows = frame.where(is_broken).limit(SHOWN_KEYS).select(*shown).collect()
+        return tuple({name: "NULL" if value is None else value for name, value in row.asDict().items()} for row in rows)
 
     return tuple(
         Evaluation(each, counts[0], count, keys(is_broken) if count and key else ())
         for each, is_broken, count in zip(expectations, broken, counts[1:], strict=True)
     )
-
-
-def _evaluate_local(local: Local, key: tuple[str, ...], expectations: Sequence[Expect]) -> tuple[Evaluation, ...]:
-    """What each expectation says of rows that are at the driver."""
-    evaluations = list[Evaluation]()
-    for nth, each in enumerate(expectations):
-        rows = local.where(pa.array(_broken(local, nth), pa.bool_()))
-        some = rows.take(range(min(rows.rows, SHOWN_KEYS))).select(key)
-        keys = tuple(map(_key, some.arrow.to_pylist())) if key else ()
-        evaluations.append(Evaluation(each, local.rows, rows.rows, keys))
-    return tuple(evaluations)
-
-
-def _broken(local: Local, nth: int) -> list[bool]:
-    """Whether each row breaks the expectation of a number."""
-    answers: list[bool | None] = local.column(_ANSWER.format(nth)).to_pylist()
-    return [answer is not True for answer in answers]
-
-
-def _key(values: dict[str, Any]) -> dict[str, str]:
-    return {name: "NULL" if value is None else str(value) for name, value in values.items()}
 
 
 def _act(run: Run, evaluations: tuple[Evaluation, ...]) -> None:

@@ -1,4 +1,4 @@
-"""What a run has found of its table's expectations, as Dagster shows it: checks of the asset, metadata, the log."""
+"""What a run has found of its table's expectations, as Dagster shows it: checks of the asset, and the log."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
@@ -108,19 +108,3 @@ def warnings_of(asset: str, evaluations: Sequence[Evaluation]) -> list[str]:
         "quarantine": "are in the quarantine of the table",
     }
     return [f"In the result of {asset} {each.clause}. Such rows {became[each.expect.on_failure]}." for each in broken]
-
-
-def metadata_of(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
-    """What a materialization shows of the expectations of its table."""
-    if not evaluations:
-        return {}
-    records = [
-        {
-            "expectation": each.expect.check_name,
-            "broken": each.broken,
-            "rows": each.rows,
-            "then": each.expect.on_failure,
-        }
-        for each in evaluations
-    ]
-    return {"expectations": dg.MetadataValue.table([dg.TableRecord(record) for record in records])}

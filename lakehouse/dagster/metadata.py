@@ -14,7 +14,7 @@ from lakehouse.commit.outcome import AlreadyApplied, Committed, NothingToDo, Out
 from lakehouse.commit.rivals import LostAttempt, describe
 from lakehouse.cursor.mark import mark_in, rows_of
 from lakehouse.cursor.since_base import may_concern
-from lakehouse.dagster.expectation_checks import log_evaluations, metadata_of, warnings_of
+from lakehouse.dagster.expectation_checks import log_evaluations, warnings_of
 from lakehouse.dagster.table_facts import (
     DATA_VERSION,
     LOCATIONS,
@@ -120,7 +120,6 @@ def report_plan(
         return
     run = step.run
     log_evaluations(execution, step.evaluations, run.partitions, fails=False)
-    context.add_output_metadata(metadata_of(step.evaluations))
     for sentence in warnings_of(run.name, step.evaluations):
         context.log.warning(sentence)
     if step.all_outside:

@@ -26,6 +26,7 @@ from lakehouse.views.printing import is_printable
 from lakehouse.views.sql.row_sql import why_not_of_the_row
 from lakehouse.views.steps.relations import print_sql
 from lakehouse.views.steps.wording import Wording
+from lakehouse.views.verdict import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,9 @@ def added_of(analysis: Analysis, key: Sequence[str], partitioned_by: Sequence[st
     """
     if analysis.text.touch:
         return "`touch` names the columns by which changes are followed"
-    added = as_sums(analysis.query)
+    if isinstance(analysis.read, Reason) or analysis.read.whole is not None:
+        return "all of its rows are computed"
+    added = as_sums(analysis.read)
     if isinstance(added, str):
         return added
     if added.source not in analysis.facts.followed:

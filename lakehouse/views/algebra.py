@@ -13,6 +13,8 @@ from typing import TypeAlias
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
+from lakehouse.views.verdict import Reason
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -212,6 +214,8 @@ class Query:
         outputs: The columns of its result, in order.
         types: The types of columns, as Spark's `simpleString()` has them, where they are known.
         notes: What of the text means nothing for a table (a last ORDER BY), as sentences.
+        whole: Why all rows are computed if one moves; None if keys follow the changes.
+        cut_by: The columns in the ORDER BY of a last LIMIT, which the algebra leaves out; None if there is none.
     """
 
     text: str
@@ -219,6 +223,8 @@ class Query:
     outputs: tuple[Output, ...]
     types: Mapping[str, str]
     notes: tuple[str, ...] = ()
+    whole: Reason | None = None
+    cut_by: tuple[str, ...] | None = None
 
 
 def children(node: Node) -> tuple[Node, ...]:

@@ -1,21 +1,24 @@
 """A text over tables of known columns: its key, the columns by which its changes are followed, and how."""
 
-from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
+from lakehouse.cursor.definition import digest
 from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.file_ranges import FileRanges
-from lakehouse.errors.views import ViewError
+from lakehouse.delta.text import fold
+from lakehouse.errors.views import TextPlace, ViewError
+from lakehouse.read.decide import NeedOfAllRows
 from lakehouse.views.algebra import Output, Query
 from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.query import read, refuse_values_of_the_run
-from lakehouse.views.rows_plan import why_whole
+from lakehouse.views.rows_plan import rows_of_any_keys
 from lakehouse.views.sql.lineage import KIND_OF_NAMES, digest_of_names
 from lakehouse.views.sql.tokens import digest_of_view
 from lakehouse.views.touch import Touch, choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
+from lakehouse.views.verdict import NotFollowedError, Reason
 from lakehouse.views.view_text import ViewText, with_place
 
 RangesOf: TypeAlias = Callable[[str, Collection[str]], FileRanges | None]
@@ -42,29 +45,81 @@ class TableFacts:
     needs_whole_keys: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All rows of the result are computed, unless the policy of the table forbids that.
+
+    Args:
+        need: What needs them.
+        why: Why keys are not enough, as a clause.
+        place: Where the text says that; None if it is not of the text.
+        touch: The columns by which a run still finds out whether a row moved; None if only the tables tell.
+    """
+
+    need: NeedOfAllRows
+    why: str
+    place: TextPlace | None = None
+    touch: Touch | None = None
+
+    def __str__(self) -> str:
+        return self.why if self.place is None else f"{self.why} ({self.place})"
+
+
+@dataclass(frozen=True, slots=True)
+class ByKeys:
+    """The rows of touched keys are computed.
+
+    Args:
+        touch: The columns by which changes are followed, and the others by which they could be.
+        plan: How the keys are found whose rows may differ, if all tables change.
+        reads_whole: Which tables are read whole for that in each run, and why, as a clause; None if none is.
+    """
+
+    touch: Touch
+    plan: TouchedPlan
+    reads_whole: str | None = None
+
+    def __str__(self) -> str:
+        return self.reads_whole or f"keys ({', '.join(self.touch.columns)}) are enough"
+
+
+Verdict: TypeAlias = Whole | ByKeys
+"""How the table of a text follows changes, whatever rows they are of."""
+
+
+def why_more_than_keys(verdict: Verdict) -> str | None:
+    """Why keys alone are not enough if each followed table changes, as a clause; None if they are."""
+    return str(verdict) if isinstance(verdict, Whole) else verdict.reads_whole
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Analysis:
     """A text over tables of known columns; `of` makes it.
 
     Args:
         text: The text.
-        query: What it says, under the names that its head declares for the columns of the result.
+        read: What it says, under the names that its head declares for the columns of the result; or why no keys follow
+            it, and then Spark alone knows what it says.
         facts: What is known of its tables.
         given: The columns of the result, in order, under the names that the query itself gives.
+        meaning: For which columns of the tables its names stand, in a digest.
         asset: The asset, for messages.
     """
 
     text: ViewText
-    query: Query
+    read: Query | Reason
     facts: TableFacts
     given: tuple[str, ...]
+    meaning: str
     asset: str | None = None
-    _touches: dict[tuple[str, ...], Touch] = field(default_factory=dict[tuple[str, ...], Touch], init=False)
+    _verdicts: dict[tuple[str, ...] | None, Verdict] = field(
+        default_factory=dict[tuple[str, ...] | None, Verdict], init=False
+    )
 
     @property
     def digest(self) -> QueryDigest:
         """What the text says, and for which columns its names stand."""
-        return QueryDigest(digest_of_view(self.text), digest_of_names(self.query), KIND_OF_NAMES)
+        return QueryDigest(digest_of_view(self.text), self.meaning, KIND_OF_NAMES)
 
     @classmethod
     def of(
@@ -83,68 +138,96 @@ class Analysis:
         """
         try:
             refuse_values_of_the_run(text.args)
-            read_text = read(text.text, schemas, tuple(text.args))
-            query = _with_declared_names(text, read_text)
+            query = read(text.text, schemas, tuple(text.args))
+            given = tuple(output.name for output in query.outputs)
+            return cls(text, _with_declared_names(text, query), facts, given, digest_of_names(query), asset)
+        except NotFollowedError as error:
+            why = Reason(error.reason.clause, text.origin.place(error.reason.place))
+            columns = sorted((table, sorted(columns.items())) for table, columns in schemas.items())
+            return cls(text, why, facts, (), digest(columns), asset)
         except ViewError as error:
             raise with_place(error, text.origin, asset) from error.__cause__
-        return cls(text, query, facts, tuple(output.name for output in read_text.outputs), asset)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The columns of the result, in order."""
-        return tuple(output.name for output in self.query.outputs)
+    def query(self) -> Query:
+        """What a text says whose changes keys follow."""
+        assert isinstance(self.read, Query), "no keys follow the text"
+        return self.read
 
     @property
     def key(self) -> tuple[str, ...] | None:
         """The key of the result, if it follows from the text and the keys of its tables; else None."""
-        return table_key(self.query, self.facts.keys)
+        return table_key(self.read, self.facts.keys) if isinstance(self.read, Query) else None
 
-    def touch(self, key: tuple[str, ...]) -> Touch:
-        """The columns by which changes are followed; none of a result of one row.
+    def verdict(self, key: tuple[str, ...] | None, *, has_key: bool = True) -> Verdict:
+        """Whether keys follow the changes of all tables, and by which columns.
 
         Args:
-            key: The key of the table; empty if it has none.
+            key: The key of the table; empty if it has none, None if that is not known.
+            has_key: Whether the table has a key.
 
         Raises:
-            ViewError: Changes can be followed by no column.
+            ViewError: The text asks for columns that the result lacks, or its LIMIT takes any of several rows.
         """
-        if self.text.touch:
-            return Touch(self.text.touch, 0)
-        if key not in self._touches:
-            whole, facts = self.facts.needs_whole_keys, self.facts
-            with self._places():
-                self._touches[key] = choose_touch(self.query, key, facts.small, facts.keys, within_key=whole)
-        return self._touches[key]
+        if key not in self._verdicts:
+            self._verdicts[key] = self._verdict(key)
+        verdict = self._verdicts[key]
+        if isinstance(verdict, ByKeys) and verdict.plan.touched is not None and not has_key:
+            return Whole(NeedOfAllRows.PLAN, "its table has no key", None, verdict.touch)
+        return verdict
+
+    def _verdict(self, key: tuple[str, ...] | None) -> Verdict:
+        query = self.read
+        if isinstance(query, Reason):
+            return Whole(NeedOfAllRows.PLAN, query.clause, query.place)
+        if key is not None:
+            self._refuse_ties(query, key)
+        facts = self.facts
+        try:
+            touch = (
+                Touch(self.text.touch, 0)
+                if self.text.touch and query.whole is None
+                else choose_touch(query, key or (), facts.small, facts.keys, within_key=facts.needs_whole_keys)
+            )
+            plan = self.plan(touch.columns, facts.followed)
+            rows = None if plan.touched is None else rows_of_any_keys(query, plan, facts.small)
+        except NotFollowedError as error:
+            return self._whole(error.reason)
+        if query.whole is not None:
+            return self._whole(query.whole, touch)
+        if rows is not None and not touch.columns:
+            return Whole(NeedOfAllRows.PLAN, "its result is one row of all rows", None, touch)
+        reads_whole = (
+            None if rows is None else plan.why_read_whole(facts.followed) or rows.why_read_whole(facts.followed)
+        )
+        return ByKeys(touch, plan, reads_whole)
+
+    def _whole(self, why: Reason, touch: Touch | None = None) -> Whole:
+        return Whole(NeedOfAllRows.PLAN, why.clause, self.text.origin.place(why.place), touch)
+
+    def _refuse_ties(self, query: Query, key: tuple[str, ...]) -> None:
+        """Refuses a last LIMIT whose order may not tell two rows of the result apart."""
+        if query.cut_by is None:
+            return
+        names = {output.name.lower(): output.name for output in query.outputs}
+        missing = [fold(names) - fold(query.cut_by), fold(key or self.key or names) - fold(query.cut_by)]
+        if all(missing):
+            more = ", ".join(names.get(name, name) for name in sorted(missing[1]))
+            what = "Rows that are equal in the ORDER BY of its LIMIT are taken in any order"
+            error = ViewError("VIEW_NOT_DETERMINISTIC", what, None, f"Add to its ORDER BY: {more}.")
+            raise with_place(error, self.text.origin, self.asset)
 
     def plan(self, touch: tuple[str, ...], changed: Collection[str]) -> TouchedPlan:
         """How the keys of some columns of the result are found if some tables have changed.
 
         Raises:
-            ViewError: The result has no such column, or no step can compute it.
+            ViewError: The result has no such column.
+            NotFollowedError: No step can compute it.
         """
-        with self._places():
-            return touched_plan(self.query, touch, changed, self.facts.small)
-
-    @contextmanager
-    def _places(self) -> Generator[None]:
-        """Refusals from here on say where the text stands."""
         try:
-            yield
+            return touched_plan(self.query, touch, changed, self.facts.small)
         except ViewError as error:
             raise with_place(error, self.text.origin, self.asset) from error.__cause__
-
-    def why_never_by_keys(self, key: tuple[str, ...], *, has_key: bool) -> str | None:
-        """Why keys alone are not enough if each followed table changes, as a clause; None if they are.
-
-        Args:
-            key: The columns of the key that are known; empty if none are.
-            has_key: Whether the table has a key.
-
-        Raises:
-            ViewError: Changes can be followed by no column.
-        """
-        plan = self.plan(self.touch(key).columns, self.facts.followed)
-        return why_whole(self.query, plan, self.facts.followed, self.facts.small, has_key=has_key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,21 +235,21 @@ class CheckedView:
     """How a view would follow its tables.
 
     Args:
-        columns: The columns of the result, in order.
+        verdict: Whether keys follow their changes, by which columns, and by which plan; or why not.
+        columns: The columns of the result, in order; none if Spark alone can tell.
         key: The key of the result, if it follows from the text and the keys of the tables; else None.
-        touch: The columns by which changes are followed, and the others by which they could be.
-        plan: How the keys are found whose rows may differ, if all tables change.
         notes: What of the text means nothing for a table, as sentences.
-        why_whole: Why changes need all rows, or all of a table, as a clause; `Policy(refresh="strict")` refuses that.
-            None if keys do, in a table that has a key: `key`, or the one that `Table(key=...)` declares.
     """
 
-    columns: tuple[str, ...]
-    key: tuple[str, ...] | None
-    touch: Touch
-    plan: TouchedPlan
+    verdict: Verdict
+    columns: tuple[str, ...] = ()
+    key: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
-    why_whole: str | None = None
+
+    @property
+    def why_whole(self) -> str | None:
+        """Why changes need all rows, or all of a table, as a clause; None if keys do, in a table that has a key."""
+        return why_more_than_keys(self.verdict)
 
 
 def check_text(
@@ -183,11 +266,11 @@ def check_text(
         ViewError: A view cannot be kept of the text.
     """
     analysis = Analysis.of(text, schemas, TableFacts(tuple(schemas), keys=keys))
-    key = analysis.key
-    touch = analysis.touch(key or ())
-    plan = analysis.plan(touch.columns, schemas)
-    why = analysis.why_never_by_keys(key or (), has_key=True)
-    return CheckedView(analysis.names, key, touch, plan, analysis.query.notes, why)
+    verdict = analysis.verdict(analysis.key)
+    if isinstance(analysis.read, Reason):
+        return CheckedView(verdict)
+    columns = tuple(output.name for output in analysis.read.outputs)
+    return CheckedView(verdict, columns, analysis.key, analysis.read.notes)
 
 
 def _with_declared_names(text: ViewText, query: Query) -> Query:
@@ -197,6 +280,6 @@ def _with_declared_names(text: ViewText, query: Query) -> Query:
     if len(text.columns) != len(query.outputs):
         given = ", ".join(output.name for output in query.outputs)
         what = f"The head declares {len(text.columns)} columns, and the query gives {len(query.outputs)}"
-        raise ViewError("VIEW_COLUMN_LIST", what, None, f"Declare a column for each of {given}, or none.")
+        raise ViewError("VIEW_HEAD", what, None, f"Declare a column for each of {given}, or none.")
     names = zip(text.columns, query.outputs, strict=True)
     return replace(query, outputs=tuple(Output(column.name, output.column) for column, output in names))

@@ -6,7 +6,6 @@ from re import compile as pattern
 from typing import TypeAlias
 
 from lakehouse.delta.file_ranges import FileShare
-from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Query
 from lakehouse.views.analysis import Analysis
 from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, Step, TouchedPlan
@@ -130,11 +129,10 @@ def how_followed(
     if why_no_sums is None:
         source = ", ".join(facts.followed)
         return (f"The table is kept by sums: what changes of {source} bring and take away is added to them.",)
-    try:
-        touch = analysis.touch(key).columns
-        lines = follow(analysis.query, touch, facts.followed, facts.small, run).sentences
-    except ViewError as error:
-        lines = (f"Changes cannot be followed: {error.what}.",)
+    verdict = analysis.verdict(key)
+    if verdict.touch is None:
+        return (f"All rows are computed if one of its tables moved, because {verdict}.",)
+    lines = follow(analysis.query, verdict.touch.columns, facts.followed, facts.small, run).sentences
     return (*lines, f"The table is not kept by sums, because {why_no_sums}.")
 
 
@@ -155,7 +153,7 @@ def follow(
         run: What a run has carried out; None if its keys are not known.
 
     Raises:
-        ViewError: Changes cannot be followed.
+        NotFollowedError: Changes cannot be followed.
     """
     shares: Shares = {} if run is None else run.shares
     plans = {table: touched_plan(query, touch, (table,), small) for table in followed}

@@ -8,7 +8,7 @@ from sqlglot.expressions.core import Expression
 from lakehouse.delta.text import fold
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.query import names_in, refuse_parameters, refuse_values_of_the_run
-from lakehouse.views.sql.parsing import Parsed, parse
+from lakehouse.views.sql.look import look_through
 from lakehouse.views.view_text import ViewText, with_place
 
 
@@ -26,7 +26,7 @@ def refuse_other_inputs(text: ViewText, inputs: Collection[str], asset: str) -> 
     """
     try:
         tables = names_in(text.text)
-        _refuse_tables(text, parse(text.text), inputs)
+        _refuse_tables(text, inputs)
         _refuse_unused(text, tables, inputs)
     except ViewError as error:
         raise with_place(error, text.origin, asset) from error.__cause__
@@ -50,7 +50,7 @@ def refuse_undefined(text: ViewText, table: str, asset: str, alike: str | None) 
     remedy = f"Correct the name, or add a dg.AssetSpec({spec}) if another code location makes the table."
     if alike is not None:
         remedy = f"If {alike} is meant, give its asset or spec to views_from(..., specs=[...])."
-    places = (at for at, name in parse(text.text).tables.items() if name == table)
+    places = (at for at, name in look_through(text.text).tables.items() if name == table)
     at = next(places)
     error = ViewError(
         "VIEW_UNKNOWN_TABLE",
@@ -83,14 +83,14 @@ def refuse_other_parameters(text: ViewText, asset: str) -> None:
         ViewError: A parameter has no argument, or an argument has no parameter, or a value is the day of the run.
     """
     try:
-        refuse_parameters(parse(text.text), text.args)
+        refuse_parameters(look_through(text.text), text.args)
         refuse_values_of_the_run(text.args)
     except ViewError as error:
         raise with_place(error, text.origin, asset) from error.__cause__
 
 
-def _refuse_tables(text: ViewText, parsed: Parsed, inputs: Collection[str]) -> None:
-    for place, table in parsed.tables.items():
+def _refuse_tables(text: ViewText, inputs: Collection[str]) -> None:
+    for place, table in look_through(text.text).tables.items():
         if text.input_of(table) not in inputs:
             raise ViewError(
                 "VIEW_UNKNOWN_TABLE",
@@ -123,7 +123,8 @@ def refuse_computed_columns(text: ViewText, columns: Collection[str], asset: str
         ViewError: The text gives a partition column as something else than a column of a table.
     """
     wanted = {column.lower() for column in columns}
-    for select in _selects(parse(text.text).tree):
+    parsed = look_through(text.text).parsed
+    for select in _selects(None if parsed is None else parsed.tree):
         declared = [column.name for column in text.columns]
         for at, output in enumerate(select.expressions):
             name = declared[at] if at < len(declared) else output.alias_or_name

@@ -123,19 +123,6 @@ class TouchedPlan:
     values_before: tuple[str, ...] = ()
     read_whole: tuple[tuple[str, str], ...] = ()
 
-    def why_whole(self, followed: Collection[str], *, has_key: bool) -> str | None:
-        """Why keys alone are not enough, as a clause; None if they are, or if no change reaches the result.
-
-        Args:
-            followed: The tables whose changes are followed.
-            has_key: Whether the table of the result has a key.
-        """
-        if self.touched is None:
-            return None
-        if not self.touch:
-            return "its result is one row of all rows"
-        return self.why_read_whole(followed) if has_key else "its table has no key"
-
     def why_read_whole(self, followed: Collection[str]) -> str | None:
         """Which followed tables the steps read whole, and why, as a clause; None if they read none."""
         return clause_of_whole(self.read_whole, followed, "to find the keys")

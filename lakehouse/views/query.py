@@ -1,6 +1,7 @@
 """What the text of a view says: its tables by the text alone, its algebra by the columns of these tables."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expr
@@ -22,13 +23,13 @@ from lakehouse.views.algebra import (
     nodes_of,
 )
 from lakehouse.views.sql.blocks import read_select
-from lakehouse.views.sql.parsing import RUN_TEXT_REMEDY, Parsed, define_windows, parse, why_of_the_run
-from lakehouse.views.sql.refusals import refuse
+from lakehouse.views.sql.look import Look, look_through, refuse_user
+from lakehouse.views.sql.parsing import RUN_TEXT_REMEDY, why_of_the_run
 from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading
 from lakehouse.views.sql.simplify import simplify
 from lakehouse.views.sql.sources import with_ctes
 from lakehouse.views.sql.subqueries import correlation
-from lakehouse.views.sql.tokens import tokens
+from lakehouse.views.verdict import NotFollowedError
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -37,7 +38,7 @@ def names_in(text: str) -> tuple[str, ...]:
     Raises:
         ViewError: The text alone shows that a view cannot be kept of it.
     """
-    return tuple(dict.fromkeys(_look_through(text).tables.values()))
+    return tuple(dict.fromkeys(look_through(text).tables.values()))
 
 
 def read(text: str, schemas: Mapping[str, Mapping[str, str]], args: Collection[str] = ()) -> Query:
@@ -50,44 +51,39 @@ def read(text: str, schemas: Mapping[str, Mapping[str, str]], args: Collection[s
 
     Raises:
         ViewError: A view cannot be kept of the text.
+        NotFollowedError: No keys follow the text.
     """
-    parsed = _look_through(text)
-    refuse_parameters(parsed, args)
-    reading = TextReading(parsed, {table.lower(): columns for table, columns in schemas.items()}, _read_query)
-    for order in _top(parsed.tree):
-        reading.note(f"{order} is dropped: a table has no order.")
-    query = _read_query(reading, parsed.tree, {}, ())
+    look = look_through(text)
+    refuse_parameters(look, args)
+    if look.parsed is None or look.why is not None:
+        assert look.why is not None, "what is not parsed has a reason"
+        refuse_user(look, schemas)
+        raise NotFollowedError(look.why.clause, look.why.place)
+    reading = TextReading(look.parsed, {table.lower(): columns for table, columns in schemas.items()}, _read_query)
+    tree = look.parsed.tree
+    query = _read_query(reading, tree, {}, ())
     if query.correlated:
-        raise correlation(reading, parsed.tree)
+        raise correlation(reading, tree)
     _refuse_names(reading, query.outputs)
     root = simplify(query.node)
     _require_whole(reading, root)
-    return reading.query(root, query.outputs)
+    return _with_top(reading, tree, reading.query(root, query.outputs))
 
 
-def _look_through(text: str) -> Parsed:
-    """A text whose tree and tokens alone refuse nothing."""
-    parsed = parse(text)
-    tokens(text)  # Spark would cut what these refuse otherwise than the tree says
-    refuse(parsed)
-    define_windows(parsed)
-    return parsed
-
-
-def refuse_parameters(parsed: Parsed, args: Collection[str]) -> None:
+def refuse_parameters(look: Look, args: Collection[str]) -> None:
     """Refuses named parameters without a value, and values without a parameter.
 
     Raises:
         ViewError: A parameter has no value, or a value has no parameter.
     """
-    named = dict.fromkeys(str(each.this) for each in parsed.tree.find_all(exp.Placeholder))
-    for name in named:
+    named = look.words.parameters
+    for name, place in named.items():
         if name not in args:
             remedy = (
                 f"Give its value: View(..., args={{'{name}': ...}}). A file of views_from has no arguments: write the "
                 f"value there."
             )
-            raise ViewError("VIEW_PARAMETER", f"The parameter :{name} has no value", parsed.of_parameter(name), remedy)
+            raise ViewError("VIEW_PARAMETER", f"The parameter :{name} has no value", place, remedy)
     for name in args:
         if name not in named:
             remedy = f"Write :{name} where its value belongs, or remove the argument."
@@ -107,12 +103,34 @@ def refuse_values_of_the_run(args: Mapping[str, object]) -> None:
 
 
 _ORDERS = {"order": "ORDER BY", "sort": "SORT BY", "cluster": "CLUSTER BY", "distribute": "DISTRIBUTE BY"}
+_CUTS = ("limit", "offset", "fetch")
 
 
-def _top(tree: Expr) -> list[str]:
-    """The orders of the outermost query."""
-    orders = [words for name, words in _ORDERS.items() if tree.args.get(name)]
-    return orders + (_top(tree.this) if isinstance(tree, exp.Subquery) else [])
+def _with_top(reading: TextReading, tree: Expr, query: Query) -> Query:
+    """A query with what its outermost part says of the order of its rows, and of how many there are."""
+    if isinstance(tree, exp.Subquery):
+        query = _with_top(reading, tree.this, query)
+    cut = next((each for name in _CUTS if (each := tree.args.get(name)) is not None), None)
+    if cut is None:
+        orders = (words for name, words in _ORDERS.items() if tree.args.get(name))
+        return replace(query, notes=(*query.notes, *(f"{each} is dropped: a table has no order." for each in orders)))
+    why = reading.not_followed(f"{cut.key.upper()} takes its rows from all rows", cut, cut.key.upper()).reason
+    return replace(query, whole=query.whole or why, cut_by=tuple(_ordered(tree, query)))
+
+
+def _ordered(tree: Expr, query: Query) -> Iterator[str]:
+    """The columns of the result in the ORDER BY of a query."""
+    names = {output.name.lower(): output.name for output in query.outputs}
+    made = {each.unalias().sql(): each.alias_or_name.lower() for each in getattr(tree, "expressions", ())}
+    order = tree.args.get("order") or tree.args.get("sort")
+    for each in order.expressions if order is not None else ():
+        column = each.this if isinstance(each, exp.Ordered) else each
+        if isinstance(column, exp.Literal) and column.is_int and 0 < int(column.name) <= len(query.outputs):
+            yield query.outputs[int(column.name) - 1].name
+        elif isinstance(column, exp.Column) and column.name.lower() == "all" and "all" not in names:
+            yield from names.values()
+        elif (name := made.get(column.sql()) or column.name.lower()) in names:
+            yield names[name]
 
 
 def _read_query(reading: TextReading, tree: Expr, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
@@ -126,7 +144,7 @@ def _read_query(reading: TextReading, tree: Expr, ctes: Ctes, outer: tuple[Scope
         case exp.SetOperation():
             return _read_sets(reading, tree, within, outer)
         case _:
-            raise reading.refuse("VIEW_OPERATOR", "This is not read as a query", tree, "Write a SELECT.")
+            raise reading.not_followed("This is not read as a query", tree)
 
 
 _KINDS: Mapping[tuple[type[Expr], bool], SetKind] = {
@@ -147,7 +165,7 @@ def _read_sets(reading: TextReading, tree: exp.SetOperation, ctes: Ctes, outer: 
     first, second = branches
     if len(first.outputs) != len(second.outputs):
         what = f"One branch has {len(first.outputs)} columns, the other {len(second.outputs)}"
-        raise reading.refuse("VIEW_SET_OPERATION", what, tree.expression, "Select as many in both.")
+        raise reading.refuse("VIEW_UNKNOWN_COLUMN", what, tree.expression, "Select as many in both.")
     outputs: list[Output] = []
     names: tuple[dict[str, str], dict[str, str]] = {}, {}
     for left, right in zip(first.outputs, second.outputs, strict=True):
@@ -168,7 +186,7 @@ def _refuse_names(reading: TextReading, outputs: tuple[Output, ...]) -> None:
     twice = next((output.name for output in outputs if names.count(output.name.lower()) > 1), None)
     if twice is not None:
         raise reading.refuse(
-            "VIEW_DUPLICATE_COLUMN",
+            "VIEW_UNKNOWN_COLUMN",
             f"Two columns of the result are called {twice}",
             reading.parsed.tree,
             "Name one of them with AS.",
@@ -181,8 +199,8 @@ def _require_whole(reading: TextReading, root: Node) -> None:
     scans = {node.place for node in nodes_of(root) if isinstance(node, Scan)}
     for place, table in reading.parsed.tables.items():
         if place not in scans:
-            what = f"The result does not depend on the table {table}, which the text names"
-            raise ViewError("VIEW_UNUSED_TABLE", what, reading.parsed.of_place(place), "Take it out.")
+            what = f"the result does not depend on the table {table}, which the text names"
+            raise NotFollowedError(what, reading.parsed.of_place(place))
     for node in nodes_of(root):
         within = frozenset[str]().union(*map(columns, children(node)))
         if isinstance(node, MarkJoin | Scan):

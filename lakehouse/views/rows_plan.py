@@ -1,10 +1,11 @@
 """From touched keys to the rows of these keys: the view's own text, over those rows of its tables that they need."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from lakehouse.delta.text import quote
 from lakehouse.views.algebra import Place, Query, Scan, column
 from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, Sql, TouchedPlan
+from lakehouse.views.sql.look import look_through, own_alias
 from lakehouse.views.steps.key_limits import KeyLimit, rows_of
 from lakehouse.views.steps.planning import QueryFacts, scans_of
 from lakehouse.views.steps.relations import text
@@ -27,28 +28,15 @@ def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection
     limit = KeyLimit(keys.step, tuple((column(name), name) for name in dict.fromkeys(names)))
     restrictions.limit(query.root, (limit,) if names else ())
     restrictions.say_read_whole(query.root)
-    sql = text_over(query, restrictions.any_of)
+    places: dict[Place, list[Scan]] = {}
+    for scan in scans_of(query.root):
+        places.setdefault(scan.place, []).append(scan)
+    sql = text_over(
+        query.text,
+        look_through(query.text).tables,
+        lambda place: _rows_of_place(places[place], restrictions.any_of),
+    )
     return RowsPlan(tuple(planning.steps), sql, planning.whole_reads(sql))
-
-
-def why_whole(
-    query: Query, plan: TouchedPlan, followed: Collection[str], small: Collection[str] = (), *, has_key: bool
-) -> str | None:
-    """Why keys alone are not enough, whatever they are, as a clause; None if they are, or if no change reaches a row.
-
-    A reason that holds only if NULL or a constant is among the keys does not count.
-
-    Args:
-        query: The query.
-        plan: The plan that gives the keys.
-        followed: The tables whose changes are followed.
-        small: The tables that are read whole instead of by keys.
-        has_key: Whether the table of the result has a key.
-    """
-    why = plan.why_whole(followed, has_key=has_key)
-    if why is not None or plan.touched is None:
-        return why
-    return rows_of_any_keys(query, plan, small).why_read_whole(followed)
 
 
 def rows_of_any_keys(query: Query, plan: TouchedPlan, small: Collection[str] = ()) -> RowsPlan:
@@ -58,23 +46,23 @@ def rows_of_any_keys(query: Query, plan: TouchedPlan, small: Collection[str] = (
     return rows_plan(query, plan, facts, small)
 
 
-def text_over(query: Query, any_of: Mapping[int, tuple[tuple[KeyLimit, ...], ...]]) -> Sql:
+def text_over(
+    text_of_view: str, tables: Mapping[Place, str], rows_at: Callable[[Place], SourceRows | None] = lambda _: None
+) -> Sql:
     """The text with a place for each table: one for all occurrences of which the text has the name once.
 
     Args:
-        query: The query.
-        any_of: The alternatives that limit each occurrence of a table, by its identity; no alternative means all rows.
+        text_of_view: The text.
+        tables: The tables that it names, in its order.
+        rows_at: The rows that a place needs; None if it needs all.
     """
-    places: dict[Place, list[Scan]] = {}
-    for scan in scans_of(query.root):
-        places.setdefault(scan.place, []).append(scan)
     parts: list[str | SourceRows] = []
     end = 0
-    for place, scans in sorted(places.items(), key=lambda each: each[0].start):
-        parts += [query.text[end : place.start], _rows_of_place(scans, any_of)]
-        parts += [] if place.has_alias else [f" AS {quote(scans[0].alias)}"]
+    for place, table in tables.items():
+        parts += [text_of_view[end : place.start], rows_at(place) or SourceRows(table, Image.NOW, ())]
+        parts += [] if place.has_alias else [f" AS {quote(own_alias(text_of_view, place))}"]
         end = place.end
-    return text(*(part if isinstance(part, str) else (part,) for part in (*parts, query.text[end:])))
+    return text(*(part if isinstance(part, str) else (part,) for part in (*parts, text_of_view[end:])))
 
 
 def _rows_of_place(scans: list[Scan], any_of: Mapping[int, tuple[tuple[KeyLimit, ...], ...]]) -> SourceRows:

@@ -8,7 +8,6 @@ from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
 from lakehouse.delta.text import fold
-from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import (
     Aggregation,
     Extend,
@@ -32,6 +31,7 @@ from lakehouse.views.plan import Image, KeyFacts, Restriction, RowsPlan, SourceR
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.steps.planning import is_one_row
 from lakehouse.views.touched_plan import touch_columns, touched_plan
+from lakehouse.views.verdict import NotFollowedError
 
 READ_WHOLE, WITHOUT_KEY, VALUES_BEFORE, BY_EXPRESSION, PART_OF_KEY = 10, 8, 5, 3, 2
 """What a plan costs beside one for each step: for each table read whole; for columns of which none is in the key,
@@ -74,8 +74,10 @@ def choose_touch(
         within_key: Whether only columns of the key will do, because all rows of a key have to be computed together.
 
     Raises:
-        ViewError: Changes cannot be followed by any columns.
+        NotFollowedError: Changes cannot be followed by any columns.
     """
+    if query.whole is not None:
+        return Touch((), 0)
     names: dict[str, str] = {}
     for output in query.outputs:
         names.setdefault(output.column, output.name)
@@ -88,11 +90,11 @@ def choose_touch(
     if within_key:
         candidates = [each for each in candidates if fold(each) <= fold(key)] or [key]
     costs: dict[tuple[str, ...], int] = {}
-    refusal: ViewError | None = None
+    refusal: NotFollowedError | None = None
     for each in tuple(dict.fromkeys(candidates))[:MOST_CANDIDATES]:
         try:
             costs[each] = _cost_of(query, each, small) + _cost_of_coarseness(query, each, key, keys or {})
-        except ViewError as error:
+        except NotFollowedError as error:
             refusal = refusal or error
     if not costs:
         assert refusal is not None

@@ -28,6 +28,13 @@ class Origin:
         lines, column = text.count("\n", 0, offset), offset - text.rfind("\n", 0, offset)
         return Origin(self.file, self.line + lines, column if lines else self.column + column - 1)
 
+    def place(self, at: TextPlace | None) -> TextPlace | None:
+        """A place of the text in its file."""
+        if at is None or not self.is_verbatim:
+            return at and replace(at, line=self.line, column=self.column)
+        column = at.column if at.line > 1 else self.column + at.column - 1
+        return replace(at, line=self.line + at.line - 1, column=column)
+
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
@@ -79,13 +86,8 @@ def view_error(code: str, what: str, remedy: str, text: str, offset: int, origin
 
 def with_place(error: ViewError, origin: Origin, asset: str | None = None) -> ViewError:
     """The refusal of a text, with the place in its file, and the asset that the text makes."""
-    at = error.place
-    if at is not None and not origin.is_verbatim:
-        at = replace(at, line=origin.line, column=origin.column)
-    elif at is not None:
-        column = at.column if at.line > 1 else origin.column + at.column - 1
-        at = replace(at, line=origin.line + at.line - 1, column=column)
-    return ViewError(error.code, error.what, at, error.remedy, asset=asset, file=origin.file, line=origin.line)
+    place = origin.place(error.place)
+    return ViewError(error.code, error.what, place, error.remedy, asset=asset, file=origin.file, line=origin.line)
 
 
 def refusal_of_a_part(asset: str, source: str) -> ViewError:

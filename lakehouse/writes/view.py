@@ -49,8 +49,8 @@ from lakehouse.writes.sums import Sums
 from lakehouse.writes.write import Basis, Declaration, Write, rest_of
 
 if TYPE_CHECKING:
-    from lakehouse.views.analysis import Analysis, CheckedView
-    from lakehouse.views.on_spark.bound_text import BoundText, Whole
+    from lakehouse.views.analysis import Analysis, CheckedView, Verdict, Whole
+    from lakehouse.views.on_spark.bound_text import BoundText
     from lakehouse.views.on_spark.computing import Computed
 
 _NOT_INCREMENTAL = "VIEW_NOT_INCREMENTAL"
@@ -208,6 +208,7 @@ class View(Write):
         Raises:
             ViewError: Changes cannot be followed.
         """
+        from lakehouse.views.analysis import why_more_than_keys
         from lakehouse.views.explained import how_followed
 
         key, added, refresh = run.table.key_columns, counts_and_sums(run, analysis), run.asset.policy.chosen_refresh
@@ -220,7 +221,8 @@ class View(Write):
             is_refused = answer_by_policy(NeedOfAllRows.READ, refresh) is PolicyAnswer.REFUSED
             becomes = "is refused by refresh='strict'" if is_refused else "computes all rows"
             lines = (*lines, f"The next run {becomes}, because {other}.")
-        why = None if why_no_sums is None else analysis.why_never_by_keys(key, has_key=bool(key))
+        verdict = None if why_no_sums is None else analysis.verdict(key, has_key=bool(key))
+        why = None if verdict is None else why_more_than_keys(verdict)
         if why is None:
             return lines
         return (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
@@ -239,7 +241,7 @@ class View(Write):
         Raises:
             ViewError: All rows would be computed, and the policy forbids that; or changes can be followed by no column.
         """
-        from lakehouse.views.on_spark.bound_text import Whole
+        from lakehouse.views.analysis import Whole
         from lakehouse.views.on_spark.computing import compute
         from lakehouse.views.on_spark.run_facts import why_dear
 
@@ -256,22 +258,35 @@ class View(Write):
         match computed:
             case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:
                 return Whole(NeedOfAllRows.BEGINNING, "its table is empty")
-            case Whole(need=need, why=why) if answer_by_policy(need, refresh) is PolicyAnswer.REFUSED:
-                raise refusal(self.text, f"Keys alone are not enough, because {why}", run.name)
+            case Whole(need=need) as whole if answer_by_policy(need, refresh) is PolicyAnswer.REFUSED:
+                raise refusal(self.text, f"Keys alone are not enough, because {whole}", run.name)
             case Whole(need=need) if _begins(run, need, other) and isinstance(sums_of_view(run, bound), str):
-                later = bound.analysis.why_never_by_keys(key, has_key=bool(key))
-                if refresh == "strict" and need is NeedOfAllRows.BEGINNING and later is not None:
-                    tell(Message(f"{run.name} is refused as soon as changes reach it: {later}. {STRICT_REMEDY}"))
+                self._tell_of_later_runs(run, bound.analysis.verdict(key, has_key=bool(key)))
             case _:
                 pass
         return computed
+
+    @staticmethod
+    def _tell_of_later_runs(run: Run, verdict: "Verdict") -> None:
+        """Says in a run that begins what becomes of the runs that changes reach, if keys are not enough for them."""
+        from lakehouse.views.analysis import Whole, why_more_than_keys
+
+        later = why_more_than_keys(verdict)
+        match answer_by_policy(NeedOfAllRows.PLAN, run.asset.policy.chosen_refresh):
+            case PolicyAnswer.REFUSED if later is not None:
+                tell(Message(f"{run.name} is refused as soon as changes reach it: {later}. {STRICT_REMEDY}"))
+            case answer if isinstance(verdict, Whole):
+                level = WARNING if answer is PolicyAnswer.WARNED else INFO
+                tell(Message(f"{run.name} will be computed whole by each run that changes reach: {verdict}.", level))
+            case _:
+                pass
 
     def _complete(
         self, spark: Callable[[], SparkSession], run: Run, bound: "BoundText", computed: "Computed | Sums"
     ) -> tuple[Run, Write]:
         """The write of what is computed, completed."""
+        from lakehouse.views.analysis import Whole
         from lakehouse.views.explained import how_followed
-        from lakehouse.views.on_spark.bound_text import Whole
         from lakehouse.views.on_spark.computing import OfKeys, Unmoved
         from lakehouse.views.on_spark.run_facts import report_of
 
@@ -292,9 +307,9 @@ class View(Write):
                 write = Merge(rows, touched)
                 if need is not None:
                     how, answer = f"{how}; {read_whole}", answer_by_policy(need, refresh)
-            case Whole(need=need, why=why):
+            case Whole(need=need):
                 how, sums, answer = (
-                    f"all rows, because {why}",
+                    f"all rows, because {computed}",
                     sums_of_view(run, bound),
                     answer_by_policy(need, refresh),
                 )
@@ -360,7 +375,7 @@ def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: "BoundText") 
 
     A table that has not stays as it is, because its log does not say that each group holds the sums.
     """
-    from lakehouse.views.on_spark.bound_text import Whole
+    from lakehouse.views.analysis import Whole
 
     if run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is None:
         return None
@@ -373,7 +388,7 @@ def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: "BoundText") 
 
 def _why_whole(run: Run) -> "Whole | None":
     """Why the run computes all rows, if that is known before a key is sought; else None."""
-    from lakehouse.views.on_spark.bound_text import Whole
+    from lakehouse.views.analysis import Whole
 
     match run.together:
         case Reconcile(reason=reason, on_request=on_request):

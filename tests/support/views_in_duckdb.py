@@ -13,12 +13,12 @@ import duckdb
 import sqlglot
 
 from lakehouse.delta.text import quote
-from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Query
 from lakehouse.views.plan import Found, Image, KeyFacts, Restriction, RowsPlan, SourceRows, Sql, Step, TouchedPlan
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.touch import choose_touch
 from lakehouse.views.touched_plan import touch_columns, touched_plan
+from lakehouse.views.verdict import NotFollowedError
 
 Row: TypeAlias = tuple[Any, ...]
 Schemas: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -299,7 +299,7 @@ def follow(table: ViewTable, random: Random, new_row: NewRow, rounds: int, *, mo
         touch = chosen if random.random() < 0.5 else some
         try:
             table.step(touch, changed)
-        except ViewError:
+        except NotFollowedError:
             assert touch != chosen
             table.compute()
             continue

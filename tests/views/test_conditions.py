@@ -37,13 +37,13 @@ REFUSED = {
     "SELECT 1": "several expressions or a query",
     "*": "it has a star",
     ":least < a": "it has a parameter",
-    "a >": "the text cannot be read",
-    "a > (b": "the text cannot be read",
-    "a) FROM x WHERE (b": "the text cannot be read",
+    "a >": "its grammar is not known",
+    "a > (b": "this bracket is not closed",
+    "a) FROM x WHERE (b": "its grammar is not known",
     "a > 0) FROM x UNION SELECT (b": "several expressions or a query",
-    "a > 0; DROP TABLE x": "the text cannot be read",
-    "a > 'b": "the text ends within a quoted name",
-    "${a} > 0": "Spark would put a variable of the session into the text",
+    "a > 0; DROP TABLE x": "several expressions or a query",
+    "a > 'b": "' begins what has no end",
+    "${a} > 0": "Spark would replace ${...} by the value of a setting",
 }
 
 

@@ -11,6 +11,7 @@ from lakehouse.views.query import names_in, read
 from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
 from lakehouse.views.touch import choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
+from lakehouse.views.verdict import NotFollowedError
 from tests.support.for_each import for_each
 from tests.views import queries, tpch
 
@@ -47,7 +48,7 @@ def test_where_all_rows_of_a_key_have_to_be_seen_only_columns_of_the_key_will_do
     for output in query.outputs:
         try:
             touch = choose_touch(query, (output.name,), within_key=True)
-        except ViewError:
+        except NotFollowedError:
             continue
         assert touch.columns in ((), (output.name,))
 
@@ -151,17 +152,16 @@ def test_no_change_touches_nothing():
 
 
 @for_each(
-    "text, code",
+    "text, error",
     [
-        ("SELECT o.id, o.cust IN (SELECT id FROM c) AS key FROM o", "VIEW_KEY_EXPRESSION"),
-        ("SELECT id, array_size(split(st, 'x')) AS key FROM o", "VIEW_KEY_EXPRESSION"),
-        ("SELECT id AS other FROM o", "VIEW_UNKNOWN_COLUMN"),
+        ("SELECT o.id, o.cust IN (SELECT id FROM c) AS key FROM o", NotFollowedError),
+        ("SELECT id, array_size(split(st, 'x')) AS key FROM o", NotFollowedError),
+        ("SELECT id AS other FROM o", ViewError),
     ],
 )
-def test_a_key_that_no_step_can_compute_is_refused(text: str, code: str):
-    with pytest.raises(ViewError) as refused:
+def test_no_step_can_compute_a_key(text: str, error: type[Exception]):
+    with pytest.raises(error):
         plan(text, "key")
-    assert refused.value.code == code
 
 
 def test_a_condition_that_is_not_written_again_is_dropped():

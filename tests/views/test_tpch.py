@@ -63,8 +63,9 @@ OF_ALL_ROWS = {
 def following(number: int) -> Following:
     text = tpch.QUERIES[number]
     analysis = Analysis.of(ViewText(text), tpch.SCHEMAS, TableFacts(names_in(text), keys=KEYS))
-    touch = analysis.touch(tpch.DECLARED.get(number) or analysis.key or ()).columns
-    return follow(analysis.query, touch, names_in(text))
+    touch = analysis.verdict(tpch.DECLARED.get(number) or analysis.key or ()).touch
+    assert touch is not None
+    return follow(analysis.query, touch.columns, names_in(text))
 
 
 def kind_of(path: ChangePath, *, is_one_row: bool) -> Kind:

@@ -1,23 +1,26 @@
 """A text over pinned tables: what was read of these, and the result."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
+from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from lakehouse.errors.views import ViewError
+from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.read.content import Everything, SourceRead
 from lakehouse.read.decide import NeedOfAllRows
 from lakehouse.spark.types import char_type
 from lakehouse.views.algebra import Query
-from lakehouse.views.analysis import Analysis, TableFacts
-from lakehouse.views.on_spark.output_columns import refuse_other_columns, with_declared_columns
+from lakehouse.views.analysis import Analysis, TableFacts, Whole
+from lakehouse.views.on_spark.output_columns import with_declared_columns
 from lakehouse.views.on_spark.running import Execution, PinnedTable
-from lakehouse.views.plan import Sql, TouchedPlan
+from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.rows_plan import text_over
+from lakehouse.views.sql.look import look_through
 from lakehouse.views.view_text import ViewText, with_place
 
 READ_AS = {
@@ -34,12 +37,8 @@ READ_AS = {
 """Settings of a session: the value under which Spark reads a text as its algebra does, and what would be otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Whole:
-    """All rows of the result, unless the policy of the table forbids that; and why no fewer, as a clause."""
-
-    need: NeedOfAllRows
-    why: str
+_AT = re.compile(r"\(line (\d+), pos (\d+)\)")
+"""Where the parser of Spark says that a text cannot be read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +95,11 @@ class BoundText:
     @cached_property
     def rows(self) -> DataFrame:
         """All rows of the result."""
-        return self.result(text_over(self.query, {}))
+        sql = text_over(self.text.text, look_through(self.text.text).tables)
+        try:
+            return self.as_declared(self.execution.frame(sql))
+        except ParseException as error:
+            raise self._not_read(error) from error
 
     @property
     def reads(self) -> dict[str, SourceRead]:
@@ -116,11 +119,27 @@ class BoundText:
             return Whole(NeedOfAllRows.READ, compared)
         return Whole(NeedOfAllRows.BEGINNING, f"'{next(iter(whole))}' is read for the first time") if whole else None
 
-    def result(self, sql: Sql) -> DataFrame:
-        """The result of the text over the rows at its places, under the columns of the view."""
-        rows = self.execution.frame(sql)
+    def _not_read(self, error: ParseException) -> ViewError:
+        """The refusal of a text whose grammar Spark does not know either, at its place in the text."""
         try:
-            refuse_other_columns(rows.columns, self.analysis.given)
+            self.execution.spark.sql(self.text.text, dict(self.text.args))
+        except PySparkException as of_text:
+            error = of_text if isinstance(of_text, ParseException) else error
+        lines, at = str(error).split("\n"), _AT.search(str(error))
+        why = look_through(self.text.text).why
+        place = None if why is None else why.place
+        if at is not None:
+            line, column = int(at[1]), int(at[2])
+            words = self.text.text.split("\n")[line - 1][column:]
+            place = TextPlace(line, column + 1, words)
+        what = f"Spark cannot read the text: {next(filter(None, lines), '')}"
+        return with_place(
+            ViewError("VIEW_SYNTAX", what, place, "Correct the text."), self.text.origin, self.analysis.asset
+        )
+
+    def as_declared(self, rows: DataFrame) -> DataFrame:
+        """Rows of the query under the columns of the view."""
+        try:
             return with_declared_columns(rows, self.text)
         except ViewError as error:
             raise with_place(error, self.text.origin) from error.__cause__
@@ -129,7 +148,8 @@ class BoundText:
         """How the keys of some columns of the result are found, by the tables that have changed.
 
         Raises:
-            ViewError: The result has no such column, or no step can compute it.
+            ViewError: The result has no such column.
+            NotFollowedError: No step can compute it.
         """
         return self.analysis.plan(touch, [name for name, table in self.reads.items() if not table.is_empty])
 

@@ -14,15 +14,17 @@ from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import Local, is_empty
+from lakehouse.views.analysis import Whole
 from lakehouse.views.explained import RunPlans, Shares
-from lakehouse.views.on_spark.bound_text import BoundText, Whole
+from lakehouse.views.on_spark.bound_text import BoundText
 from lakehouse.views.on_spark.file_shares import file_shares
 from lakehouse.views.on_spark.inexact import why_every_key
-from lakehouse.views.on_spark.output_columns import convert_keys, keeps_keys_apart
+from lakehouse.views.on_spark.output_columns import are_as_read, convert_keys, keeps_keys_apart
 from lakehouse.views.on_spark.parameters import with_values
 from lakehouse.views.plan import KeyFacts, RowsPlan, SourceRows, TouchedPlan
-from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan, why_whole
+from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
 from lakehouse.views.touched_plan import touch_columns
+from lakehouse.views.verdict import NotFollowedError
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -66,34 +68,35 @@ def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows
     """
     if bound.whole is not None:
         return bound.whole
-    plan = bound.plan(bound.analysis.touch(key).columns)
-    is_strict = answer_by_policy(NeedOfAllRows.PLAN, refresh) is PolicyAnswer.REFUSED
-    if is_strict and (why := plan.why_read_whole(bound.reads)) is not None:
-        return Whole(NeedOfAllRows.PLAN, why)
-    match find_keys(bound, plan):
-        case None:
-            return Unmoved()
-        case str() as why:
+    verdict = bound.analysis.verdict(key, has_key=bool(key))
+    if verdict.touch is None:
+        return Unmoved() if all(read.is_empty for read in bound.reads.values()) else verdict
+    try:
+        plan = bound.plan(verdict.touch.columns)
+        is_strict = answer_by_policy(NeedOfAllRows.PLAN, refresh) is PolicyAnswer.REFUSED
+        if is_strict and (why := plan.why_read_whole(bound.reads)) is not None:
             return Whole(NeedOfAllRows.PLAN, why)
-        case keys:
-            number = number_of(keys)
-            if number == 0:
+        match find_keys(bound, plan):
+            case None:
                 return Unmoved()
-            whole = _why_whole(plan, key, number, refresh, table_rows)
-            if whole is None and is_strict:
-                why = rows_of_any_keys(bound.query, plan, bound.facts.small).why_read_whole(bound.reads)
-                whole = None if why is None else Whole(NeedOfAllRows.PLAN, why)
-            return whole or _of_keys(bound, plan, keys, number)
+            case str() as why:
+                return Whole(NeedOfAllRows.PLAN, why)
+            case keys if (number := number_of(keys)) == 0:
+                return Unmoved()
+            case keys if isinstance(verdict, Whole):
+                return verdict
+            case keys:
+                whole = _too_many(number, refresh, table_rows)
+                if whole is None and is_strict:
+                    why = rows_of_any_keys(bound.query, plan, bound.facts.small).why_read_whole(bound.reads)
+                    whole = None if why is None else Whole(NeedOfAllRows.PLAN, why)
+                return whole or _of_keys(bound, plan, keys, number)
+    except NotFollowedError as error:
+        return Whole(NeedOfAllRows.PLAN, error.reason.clause)
 
 
-def _why_whole(
-    plan: TouchedPlan, key: tuple[str, ...], number: int, refresh: Refresh, table_rows: Callable[[], int | None]
-) -> Whole | None:
-    """Why all rows are computed although some keys are touched; None if only the rows of these keys are computed."""
-    if not plan.touch:
-        return Whole(NeedOfAllRows.PLAN, "a row moved, and its result is one row of all rows")
-    if not key:
-        return Whole(NeedOfAllRows.PLAN, "its table has no key")
+def _too_many(number: int, refresh: Refresh, table_rows: Callable[[], int | None]) -> Whole | None:
+    """Why all rows take less work than those of so many keys; None if they do not."""
     of, limit = table_rows(), limits()
     share = limit.touched_share if number <= limit.driver_rows else limit.many_touched_share
     if of is None or number <= of * share:
@@ -118,7 +121,10 @@ def _of_keys(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame, numbe
     """The rows of the keys, of which there are so many."""
     needed = rows_plan(bound.query, plan, _facts(bound, plan, keys), bound.facts.small)
     bound.execution.run(needed.steps)
-    rows = bound.result(needed.text)
+    result = bound.execution.frame(needed.text)
+    if not are_as_read(result.columns, bound.analysis.given):
+        return Whole(NeedOfAllRows.PLAN, "Spark gives its columns in another order than its text was read in")
+    rows = bound.as_declared(result)
     touched = touched_keys(bound, plan, rows, keys, number)
     if touched is None:
         return Whole(NeedOfAllRows.PLAN, "two keys may be one in the declared type of their column")
@@ -140,7 +146,8 @@ def _read_whole(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> tuple[
     clauses = [why for each in (plan, needed) if (why := each.why_read_whole(bound.reads)) is not None]
     if not clauses:
         return None, None
-    in_each_run = why_whole(bound.query, plan, bound.reads, bound.facts.small, has_key=True) is not None
+    needed_by_all = rows_of_any_keys(bound.query, plan, bound.facts.small)
+    in_each_run = any(each.why_read_whole(bound.reads) is not None for each in (plan, needed_by_all))
     return NeedOfAllRows.PLAN if in_each_run else NeedOfAllRows.SOME_KEYS, " and ".join(clauses)
 
 

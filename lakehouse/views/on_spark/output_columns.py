@@ -17,24 +17,17 @@ from lakehouse.views.view_text import OutputColumn, ViewText
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
-def refuse_other_columns(columns: Sequence[str], read: Sequence[str]) -> None:
-    """Refuses a query whose columns Spark has in another order than its text was read: keys are found by position.
+def are_as_read(columns: Sequence[str], read: Sequence[str]) -> bool:
+    """Whether Spark has the columns of a query in the order in which its text was read: keys are found by position.
 
     Args:
         columns: The columns as Spark has them.
         read: The columns as the text was read; an expression without a name has its words.
-
-    Raises:
-        ViewError: A name stands at another position.
     """
+    if len(columns) != len(read):
+        return False
     named = [(one, other) for one, other in zip(columns, read, strict=True) if _NAME.fullmatch(other)]
-    if any(one.lower() != other.lower() for one, other in named):
-        raise ViewError(
-            "VIEW_COLUMN_ORDER",
-            f"Spark gives the columns {', '.join(columns)}, and the text was read as {', '.join(read)}",
-            None,
-            "List the columns in SELECT instead of a star, each with a name.",
-        )
+    return all(one.lower() == other.lower() for one, other in named)
 
 
 def with_declared_columns(frame: DataFrame, text: ViewText) -> DataFrame:
@@ -54,7 +47,7 @@ def with_declared_columns(frame: DataFrame, text: ViewText) -> DataFrame:
     for given, field in zip(fields, result.schema.fields, strict=True):
         if not is_assignable(given.dataType, field.dataType):
             raise ViewError(
-                "VIEW_COLUMN_TYPE",
+                "VIEW_HEAD",
                 f"The head declares {field.name} as {sql_type(field.dataType)}, and the query gives "
                 f"{sql_type(given.dataType)}, which INSERT would not cast",
                 None,

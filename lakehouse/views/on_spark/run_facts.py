@@ -15,11 +15,12 @@ from lakehouse.read.feed_trust import Source
 from lakehouse.read.run import Run, ViewReport
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import as_struct
-from lakehouse.views.analysis import Analysis, TableFacts
+from lakehouse.views.analysis import Analysis, TableFacts, Whole
 from lakehouse.views.input_refusals import computed_column, refuse_other_inputs, refuse_split_keys
-from lakehouse.views.on_spark.bound_text import BoundText, Whole, types_of
+from lakehouse.views.on_spark.bound_text import BoundText, types_of
 from lakehouse.views.query import names_in
 from lakehouse.views.sql.lineage import is_plain, lineage
+from lakehouse.views.verdict import Reason
 from lakehouse.views.view_text import ViewText, with_place
 
 
@@ -37,7 +38,7 @@ def bind(spark: Callable[[], SparkSession], run: Run, text: ViewText) -> BoundTe
     facts = _facts(run, {table: text.input_of(table) for table in tables})
     bound = BoundText.of(spark(), text, tables, run.name, facts)
     for column in () if run.slice is None else run.slice.columns:
-        if not is_plain(bound.query, column):
+        if isinstance(bound.analysis.read, Reason) or not is_plain(bound.query, column):
             raise with_place(computed_column(column), text.origin, run.name)
     return bound
 
@@ -140,8 +141,13 @@ def report_of(run: Run, bound: BoundText, computed: str, followed: tuple[str, ..
         followed: How its tables are followed, as sentences.
     """
     sources = {table: run.asset.inputs[bound.text.input_of(table)] for table in bound.execution.tables}
-    origins = {
-        name: tuple((sources[table], column) for table, column in columns)
-        for name, columns in zip(bound.analysis.names, lineage(bound.query), strict=True)
-    }
+    query = bound.analysis.read
+    origins = (
+        {}
+        if isinstance(query, Reason)
+        else {
+            output.name: tuple((sources[table], column) for table, column in columns)
+            for output, columns in zip(query.outputs, lineage(query), strict=True)
+        }
+    )
     return ViewReport(computed, followed, origins)

@@ -46,18 +46,23 @@ def touched_by(sql: str, keys: str | Sequence[str], /, **tables: Changes | DataF
 def _touched(
     text: ViewText, columns: tuple[str, ...], reads: dict[str, SourceRead], snapshots: dict[str, Any]
 ) -> Touched:
+    from lakehouse.views.algebra import Query
     from lakehouse.views.input_refusals import refuse_other_inputs
     from lakehouse.views.on_spark.bound_text import BoundText
     from lakehouse.views.on_spark.computing import find_keys, number_of, touched_keys
     from lakehouse.views.query import names_in
+    from lakehouse.views.verdict import NotFollowedError
 
     refuse_other_inputs(text, {**reads, **snapshots}, "touched_by")
     every: dict[str, PinnedTable] = {**reads, **snapshots}
     tables = {name: every[text.input_of(name)] for name in names_in(text.text)}
     spark = next(iter(reads.values())).source.sparkSession
     bound = BoundText.of(spark, text, tables)
-    plan = bound.plan(columns)
-    if bound.whole is not None:
+    try:
+        plan = bound.plan(columns) if isinstance(bound.analysis.read, Query) and not bound.analysis.read.whole else None
+    except NotFollowedError:
+        plan = None
+    if bound.whole is not None or plan is None:
         return Touched(columns, EveryKey(), None, tuple(reads.values()))
     match find_keys(bound, plan):
         case None:

@@ -26,8 +26,6 @@ from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, part
 from lakehouse.views.sql.sources import is_outer_generator, read_from, read_generator
 from lakehouse.views.sql.subqueries import Block, conjuncts, correlation, rewrite, sides
 
-_APART = "Write it in a query of its own, around this one or in its FROM."
-
 
 def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
     """A block of SELECT.
@@ -44,7 +42,7 @@ def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tup
     state = _State(block, select, node, projections, correlated)
     if any(map(_is_generator, select.expressions)) and (is_grouped or _has_windows(state) or correlated):
         what = "A generator stands beside an aggregate or a window, or in a subquery for each row"
-        raise reading.refuse("VIEW_GENERATOR", what, select, _APART, "SELECT")
+        raise reading.not_followed(what, select, "SELECT")
     state = _group(state, group) if is_grouped else _without_groups(state)
     _refuse_correlation(state, is_grouped=is_grouped and not (group and group.expressions))
     state = _window(state)
@@ -129,8 +127,7 @@ def _of_star(block: Block, item: Expression, star: exp.Star) -> list[Projection]
         if len(relations) != 1 or item.args.get("db"):
             named = [part.name for part in item.parts[:-1]]
             if not relations and block.scope.find(tuple(name.lower() for name in named))[0]:
-                what, remedy = f"{'.'.join(named)}.* is the star of a struct, which is not followed", "List its fields."
-                raise block.reading.refuse("VIEW_STAR", what, item, remedy)
+                raise block.reading.not_followed(f"{'.'.join(named)}.* is the star of a struct", item)
             what = f"{item.table}.* is no table of this FROM, or several"
             raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, item, "Correct the name before the star.")
         outputs = block.scope.star_of(relations[0])
@@ -191,7 +188,7 @@ def _group(state: _State, group: exp.Group | None) -> _State:
     block, select = state.block, state.select
     items, marks = block.take()
     if marks:
-        raise block.reading.refuse("VIEW_SUBQUERY", "EXISTS or IN stands beside an aggregate", select, _APART, "SELECT")
+        raise block.reading.not_followed("EXISTS or IN stands beside an aggregate", select, "SELECT")
     grouping = Grouping(block.reading)
     for key in group.expressions if group else ():
         grouping.add(_key(state, key))
@@ -203,7 +200,7 @@ def _group(state: _State, group: exp.Group | None) -> _State:
     qualify = _qualify(state)
     more, marks = block.take()
     if marks:
-        raise block.reading.refuse("VIEW_SUBQUERY", "EXISTS or IN stands in HAVING", having or select, _APART)
+        raise block.reading.not_followed("EXISTS or IN stands in HAVING", having or select)
     where = tuple(grouping.over_groups(each, given) for each in conditions)
     qualify = tuple(grouping.over_groups(each, given) for each in qualify)
     node: Node = grouping.node(state.node)
@@ -246,9 +243,7 @@ def _empty(grouping: Grouping, correlated: tuple[Expression, ...]) -> dict[str, 
             of_none[name] = exp.Null()
         else:
             what = "It is not known what this aggregate is of no rows"
-            raise grouping.reading.refuse(
-                "VIEW_CORRELATION", what, aggregate, "Write a LEFT JOIN of a grouped subquery."
-            )
+            raise grouping.reading.not_followed(what, aggregate)
     return of_none
 
 
@@ -260,7 +255,7 @@ def _refuse_ungrouped(block: Block, node: Node, expressions: tuple[Expression, .
             if each.name not in names:
                 remedy = "Add it to GROUP BY, or put it into an aggregate: any_value(...)."
                 what = f"The column {block.reading.parsed.words(each)} is neither grouped nor aggregated"
-                raise block.reading.refuse("VIEW_NOT_GROUPED", what, each, remedy)
+                raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, each, remedy)
 
 
 def _refuse_correlation(state: _State, *, is_grouped: bool) -> None:

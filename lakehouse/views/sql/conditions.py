@@ -9,9 +9,10 @@ from sqlglot.expressions.core import Expr
 from lakehouse.delta.expect import Expect, is_unique_key
 from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import ViewError
-from lakehouse.views.functions import AGGREGATES, WINDOW_FUNCTIONS
-from lakehouse.views.sql.parsing import CALLED, Parsed, parse
-from lakehouse.views.sql.refusals import refuse
+from lakehouse.views.functions import AGGREGATES, GENERATORS, WINDOW_FUNCTIONS
+from lakehouse.views.sql.parsing import CALLED, Parsed, cut, parse, require_known_calls
+from lakehouse.views.sql.refusals import why_not_followed
+from lakehouse.views.verdict import NotFollowedError
 
 _BEGIN, _END = "SELECT (\n", "\n) FROM row"
 """A condition stands on lines of its own, so that a comment ends with it."""
@@ -36,13 +37,18 @@ def why_no_condition(condition: str) -> str | None:
     if is_unique_key(condition):
         return None
     try:
-        parsed = parse(f"{_BEGIN}{condition}{_END}")
+        parsed = parse(cut(f"{_BEGIN}{condition}{_END}"))
         reasons = (why for node in parsed.tree.walk() if (why := _why_not_of_the_row(node)) is not None)
         why = _why_other_shape(parsed) or next(reasons, None)
-        if why is None:
-            refuse(parsed)
+        if why is None and (other := why_not_followed(parsed)) is not None:
+            return other.clause
+        require_known_calls(parsed)
     except ViewError as error:
+        if error.code == "VIEW_STATEMENT":
+            return _SEVERAL
         return error.what if error.what.startswith("Spark") else error.what[:1].lower() + error.what[1:]
+    except NotFollowedError as error:
+        return error.reason.clause
     return why
 
 
@@ -68,13 +74,8 @@ def _why_not_of_the_row(node: Expr) -> str | None:
         return f"it has a window, and {_ROW}"
     if name in AGGREGATES or isinstance(node, exp.AggFunc):
         return f"it calls the aggregate {name or node.key}(), and {_ROW}"
-    if isinstance(node, exp.UDTF) or name in _GENERATORS:
+    if isinstance(node, exp.UDTF) or name in GENERATORS:
         return f"it calls {name or node.key}(), which makes several rows of one"
     if isinstance(node, exp.Star):
         return "it has a star, which stands for columns that are not known yet"
     return "it has a parameter, and nobody gives its value" if isinstance(node, exp.Placeholder) else None
-
-
-_GENERATORS = frozenset(
-    {"explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer", "stack"}
-)

@@ -180,7 +180,12 @@ def over_windows(
     computed: dict[str, Expression] = {}
     by_partition: dict[frozenset[str], dict[str, Expression]] = {}
     for name, window in windows.items():
-        partition = tuple(_partition(reading, part, computed) for part in window.args["partition_by"])
+        parts: list[Expression] = window.args.get("partition_by") or []
+        if all(isinstance(part, exp.Literal | exp.Null) for part in parts):
+            reading.compute_whole(
+                reading.not_followed("a window without PARTITION BY goes over all rows", window).reason
+            )
+        partition = tuple(_partition(reading, part, computed) for part in parts)
         window.set("partition_by", [column(part) for part in partition])
         by_partition.setdefault(frozenset(partition), {})[name] = window
         reading.retype(name, window)

@@ -1,22 +1,23 @@
 """The text of a view as a tree, with the places of what it says; and what its words alone refuse."""
 
-import itertools
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, ParseError, SqlglotError, TokenError
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.expressions.core import Expr
-from sqlglot.tokenizer_core import Token, TokenType
 
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.algebra import Place
+from lakehouse.views.files.tokens import Token, TokenKind, tokens
 from lakehouse.views.functions import CALLABLE, OF_THE_RUN
 from lakehouse.views.sql.row_sql import TIME
+from lakehouse.views.verdict import NotFollowedError
 
 CALLED = "called"
 """The key in a node's `meta` under which the function's name stands as the text has it, in lower case."""
@@ -26,7 +27,7 @@ REWRITTEN = "rewritten"
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """A text and its words."""
+    """A text and its tokens."""
 
     text: str
     tokens: tuple[Token, ...]
@@ -35,9 +36,7 @@ class Text:
         """Where the text says a node: from the last `word` before it, if one is given."""
         span = span_of(node)
         before = [
-            token.start
-            for token in self.tokens
-            if token.text.upper().split()[:1] == word.split()[:1] and (span is None or token.start <= span[0])
+            token.start for token in self.tokens if token.is_word(word) and (span is None or token.start <= span[0])
         ]
         if span is None:
             span = (before[-1], before[-1] + len(word)) if before else None
@@ -45,13 +44,15 @@ class Text:
             span = (before[-1], span[1])
         return None if span is None else TextPlace.of(self.text, *self._whole(*span))
 
-    def of_parameter(self, name: str) -> TextPlace | None:
-        """Where the text first names a parameter; one without a name is a question mark."""
-        for token, after in itertools.pairwise(self.tokens):
-            if token.token_type is TokenType.COLON and after.text == name:
-                return self.of_token(token, after)
-        unnamed = (token for token in self.tokens if token.token_type is TokenType.PLACEHOLDER)
-        return next(map(self.of_token, unnamed), None)
+    @cached_property
+    def parameters(self) -> Mapping[str, TextPlace]:
+        """The named parameters, each where the text has it first. A colon behind a value begins a path into it."""
+        named = dict[str, TextPlace]()
+        for before, colon, name in zip((None, *self.tokens), self.tokens, self.tokens[1:], strict=False):
+            is_path = before is not None and begins_path(before, colon)
+            if colon.is_symbol(":") and name.is_name and colon.end == name.start and not is_path:
+                named.setdefault(name.text, self.of_token(colon, name))
+        return named
 
     def _whole(self, start: int, end: int) -> tuple[int, int]:
         """The offsets of some words, with the brackets around them that belong to brackets in them."""
@@ -68,8 +69,8 @@ class Text:
         return start, end
 
     def of_token(self, first: Token, last: Token | None = None) -> TextPlace:
-        """Where a word is, or several."""
-        return TextPlace.of(self.text, first.start, (last or first).end + 1)
+        """Where a token is, or several."""
+        return TextPlace.of(self.text, first.start, (last or first).end)
 
     def of_place(self, place: Place) -> TextPlace:
         """Where a table is named."""
@@ -92,7 +93,7 @@ class Parsed(Text):
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The offset of each word."""
+        """The offset of each token."""
         return tuple(token.start for token in self.tokens)
 
     @cached_property
@@ -102,32 +103,33 @@ class Parsed(Text):
         return dict(sorted(places.items(), key=lambda each: each[0].start))
 
 
-def parse(text: str) -> Parsed:
+def cut(text: str) -> Text:
+    """The tokens of a text, none of which is refused wherever it stands.
+
+    Raises:
+        ViewError: The text is not one query, or it gives other rows in each run, or reads more than what a run pins.
+    """
+    words = Text(text, tokens(text))
+    _refuse_shape(words)
+    for before, token, after in zip((None, *words.tokens), words.tokens, (*words.tokens[1:], None), strict=False):
+        _refuse_token(words, before, token, after)
+    return words
+
+
+def parse(words: Text) -> Parsed:
     """The tree of a text.
 
     Raises:
-        ViewError: The text is not one query, or one of its words is refused.
+        NotFollowedError: The parser does not know the grammar of the text, or would read it otherwise than Spark.
     """
-    if "${" in text:
-        start = text.index("${")
-        place = TextPlace.of(text, start, (text.find("}", start) + 1) or start + 2)
-        what = "Spark would put a variable of the session into the text, and another session has another value"
-        raise ViewError(
-            "VIEW_VARIABLE", what, place, "Write a named parameter, :name, and give its value as an argument."
-        )
-    tokens = _tokenize(text)
-    _refuse_words(Text(text, tokens))
-    _refuse_loose_commas(Text(text, tokens))
-    trees = _parse_all(text)
-    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        later = [token for token in tokens if token.token_type is TokenType.SEMICOLON]
-        place = Text(text, tokens).of_token(later[0], tokens[-1]) if later else TextPlace.of(text, 0, len(text))
-        raise ViewError(
-            "VIEW_NOT_A_QUERY", "A view is one query", place, "Write one SELECT, without anything after it."
-        )
-    parsed = Parsed(text, tokens, trees[0])
+    for before, token in pairwise(words.tokens):
+        if token.is_symbol(">") and before.is_symbol("|"):
+            raise NotFollowedError("the operator |> is not followed", words.of_token(before, token))
+        if begins_path(before, token) and not words.text.startswith("::", token.start):
+            what = "a path with a colon goes into a VARIANT, whose values cannot be compared"
+            raise NotFollowedError(what, words.of_token(before, token))
+    parsed = Parsed(words.text, words.tokens, _tree(words.text))
     _name_functions(parsed)
-    _refuse_calls(parsed)
     return parsed
 
 
@@ -142,7 +144,7 @@ def define_windows(parsed: Parsed) -> None:
             definition = named.get(name.name.lower())
             if definition is None or definition.args.get("alias"):
                 remedy = "Define it after WINDOW: WINDOW w AS (PARTITION BY ...)."
-                raise ViewError("VIEW_UNKNOWN_WINDOW", f"No window is called {name.name}", parsed.at(name), remedy)
+                raise ViewError("VIEW_SYNTAX", f"No window is called {name.name}", parsed.at(name), remedy)
             whole = definition.copy()
             window.set("alias", None)
             for part in ("partition_by", "order", "spec"):
@@ -191,31 +193,25 @@ def _tables(node: Expr, ctes: frozenset[str]) -> Iterator[exp.Table]:
             yield from _tables(child, ctes)
 
 
-def _tokenize(text: str) -> tuple[Token, ...]:
-    """The words of a text."""
+def _tree(text: str) -> exp.Query:
+    """The tree of a text."""
     try:
-        return tuple(sqlglot.tokenize(text, dialect="spark"))
-    except TokenError as error:
-        start = max(len(text) - 1, 0)
-        what = "The text ends within a quoted name, a text or a comment"
-        raise ViewError("VIEW_SYNTAX", what, TextPlace.of(text, start, len(text)), "Close the last quote.") from error
-
-
-def _parse_all(text: str) -> list[Expr]:
-    """The trees of a text."""
-    try:
-        return [tree for tree in sqlglot.parse(text, dialect="spark") if tree is not None]
+        trees = [tree for tree in sqlglot.parse(text, dialect="spark") if tree is not None]
     except ParseError as error:
         first = error.errors[0]
-        what = f"The text cannot be read: {first['description']}"
         words, line = str(first["highlight"]), int(first["line"])
         place = TextPlace(line, max(int(first["col"]) - len(words) + 1, 1), words)
-        raise ViewError("VIEW_SYNTAX", what, place, "Correct the text: it is a query of Spark SQL.") from error
+        raise NotFollowedError("its grammar is not known", place) from error
+    except (SqlglotError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        raise NotFollowedError("its grammar is not known") from error
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise NotFollowedError("its grammar is not known")
+    return trees[0]
 
 
 _RUN_TEXT = re.compile(rf"\s*(?:(?:now|today|tomorrow|yesterday)(?:\s+\S+)?|{TIME})\s*", re.IGNORECASE)
 """Texts that Spark takes for the day of the run, or for a time on that day, where it wants a date or a time."""
-_OF_NO_DAY = frozenset({"INTERVAL", "TIME"})
+_OF_NO_DAY = ("INTERVAL", "TIME")
 """Words behind which a time is of no day."""
 RUN_TEXT_REMEDY = (
     "Write the date as well. If the text itself is meant, write it in two parts, concat('to', 'day') or concat('12', "
@@ -230,53 +226,93 @@ def why_of_the_run(text: str) -> str | None:
     return f"Spark may take the text '{text}' for a time on the day of the run, which no row holds"
 
 
-def _refuse_words(text: Text) -> None:
-    """Raise if a word is none that a view can have, wherever it stands."""
-    before: Token | None = None
-    for token in text.tokens:
-        is_of_no_day = before is not None and before.text.upper() in _OF_NO_DAY
-        of_run = why_of_the_run(token.text) if token.token_type is TokenType.STRING and not is_of_no_day else None
-        if of_run is not None:
-            raise ViewError("VIEW_NOT_DETERMINISTIC", of_run, text.of_token(token), RUN_TEXT_REMEDY)
-        if token.token_type is TokenType.PIPE_GT:
-            remedy = "Write the same query with SELECT, or make the part before |> an asset of its own."
-            raise ViewError("VIEW_OPERATOR", "A view has no |>", text.of_token(token), remedy)
-        if token.token_type is TokenType.COLON and before is not None and before.token_type in _ENDS:
-            what = "A path with a colon goes into a VARIANT, whose values cannot be compared"
-            remedy = "Take the value out in an asset of its own: variant_get(column, '$.path', 'type')."
-            raise ViewError("VIEW_VARIANT_PATH", what, text.of_token(before, token), remedy)
-        before = token
+_QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
+"""Words with which a query begins, behind brackets."""
 
 
-_BEFORE_LISTS = frozenset({TokenType.SELECT, TokenType.FROM, TokenType.GROUP_BY, TokenType.ORDER_BY})
-_AFTER_LISTS = frozenset(
-    {
-        *(TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY, TokenType.ORDER_BY),
-        *(TokenType.SORT_BY, TokenType.CLUSTER_BY, TokenType.DISTRIBUTE_BY, TokenType.UNION, TokenType.EXCEPT),
-        *(TokenType.INTERSECT, TokenType.SEMICOLON),
-    }
+def _refuse_shape(words: Text) -> None:
+    """Refuses a text that is not one query, or whose brackets do not fit."""
+    first = next((token for token in words.tokens if not token.is_symbol("(")), None)
+    end = next((place for place, token in enumerate(words.tokens) if token.is_symbol(";")), len(words.tokens))
+    if first is None or not first.is_word(*_QUERIES) or words.tokens[end + 1 :]:
+        at = words.of_token(words.tokens[end], words.tokens[-1]) if words.tokens[end + 1 :] else None
+        place = at or TextPlace.of(words.text, 0, len(words.text))
+        raise ViewError("VIEW_STATEMENT", "A view is one query", place, "Write one SELECT, without anything after it.")
+    opened = list[Token]()
+    for token in words.tokens:
+        if token.text in _OPENING:
+            opened.append(token)
+        elif token.text in _CLOSING and (not opened or (opened.pop().text == "(") != (token.text == ")")):
+            raise ViewError("VIEW_SYNTAX", "This closes no bracket", words.of_token(token), "Take it out.")
+    if opened:
+        raise ViewError("VIEW_SYNTAX", "This bracket is not closed", words.of_token(opened[-1]), "Close it.")
+
+
+_WITHOUT_BRACKETS = frozenset(
+    {"current_date", "current_time", "current_timestamp", "current_user", "localtimestamp", "session_user"}
 )
+"""Functions of the run that Spark calls without brackets too."""
 
 
-def _refuse_loose_commas(text: Text) -> None:
-    """Raise if a comma has nothing before or after it: sqlglot forgives that, and Spark does not."""
-    before = (None, *text.tokens)
-    after = (*text.tokens[1:], None)
-    for one, comma, other in zip(before, text.tokens, after, strict=False):
-        begins = one is None or one.token_type in _BEFORE_LISTS | _OPENING
-        ends = other is None or other.token_type in _AFTER_LISTS | _CLOSING | {TokenType.COMMA}
-        if comma.token_type is TokenType.COMMA and (begins or ends):
-            what = f"Nothing stands {'after' if ends else 'before'} this comma"
-            raise ViewError("VIEW_SYNTAX", what, text.of_token(comma, other), "Remove the comma.")
+def _refuse_token(words: Text, before: Token | None, token: Token, after: Token | None) -> None:
+    """Refuses a token that no view can have, wherever it stands."""
+    is_of_no_day = before is not None and before.is_word(*_OF_NO_DAY)
+    of_run = why_of_the_run(token.value) if token.kind is TokenKind.TEXT and not is_of_no_day else None
+    if of_run is not None:
+        raise ViewError("VIEW_NOT_DETERMINISTIC", of_run, words.of_token(token), RUN_TEXT_REMEDY)
+    if token.is_symbol("?"):
+        remedy = "Write a named parameter, :name, and give its value as an argument."
+        raise ViewError("VIEW_PARAMETER", "A parameter of a view has a name", words.of_token(token), remedy)
+    if token.is_symbol(","):
+        _refuse_loose_comma(words, before, token, after)
+    if not token.is_name:
+        return
+    name, is_called = token.value.lower(), after is not None and after.is_symbol("(")
+    is_part = before is not None and before.is_symbol(".")
+    is_bare = token.kind is TokenKind.WORD and name in _WITHOUT_BRACKETS and not is_part
+    if (is_called and name in OF_THE_RUN) or is_bare:
+        raise of_the_run(name, words.of_token(token))
+    if is_called and name in ("unix_timestamp", "to_unix_timestamp") and words.text[token.end :].split(")")[0] == "(":
+        raise of_the_run(name, words.of_token(token))
+    if is_called and name == "identifier":
+        what, remedy = "identifier() names what only a run knows", "Write the name itself."
+        raise ViewError("VIEW_UNKNOWN_TABLE", what, words.of_token(token), remedy)
+    if token.is_word("TABLESAMPLE"):
+        what, remedy = (
+            "TABLESAMPLE takes other rows in each run",
+            "Filter by a hash of a column: pmod(xxhash64(id), 10) = 0.",
+        )
+        raise ViewError("VIEW_NOT_DETERMINISTIC", what, words.of_token(token), remedy)
+    if token.is_word("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME") and _AS_OF.match(words.text, token.end):
+        what, remedy = "A view reads each table at the version that the run has pinned", "Take AS OF out."
+        raise ViewError("VIEW_UNKNOWN_TABLE", what, words.of_token(token), remedy)
 
 
-_ENDS = frozenset({TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET})
-"""What a value may end with."""
+def _refuse_loose_comma(words: Text, before: Token | None, comma: Token, after: Token | None) -> None:
+    """Refuses a comma that has nothing before or after it: sqlglot forgives that, and Spark does not."""
+    begins = before is None or before.text in _OPENING or before.is_word("SELECT", "FROM", "BY")
+    ends = after is None or after.text in (*_CLOSING, ",", ";") or _CLAUSE.match(words.text, after.start)
+    if begins or ends:
+        what = f"Nothing stands {'after' if ends else 'before'} this comma"
+        raise ViewError("VIEW_SYNTAX", what, words.of_token(comma, after), "Remove the comma.")
+
+
+_CLAUSE = re.compile(
+    r"(?:FROM|WHERE|HAVING|QUALIFY|UNION|EXCEPT|INTERSECT|(?:GROUP|ORDER|SORT|CLUSTER|DISTRIBUTE)\s+BY)\b",
+    re.IGNORECASE,
+)
+_AS_OF = re.compile(r"\s+AS\s+OF\b", re.IGNORECASE)
+
+
+def begins_path(before: Token, colon: Token) -> bool:
+    """Whether a colon begins a path into the value right before it, and not a parameter."""
+    ends_value = before.is_name or before.text in _CLOSING
+    return colon.is_symbol(":") and ends_value and before.end == colon.start
 
 
 def _name_functions(parsed: Parsed) -> None:
     """Note the name of each function as the text has it, because several names have one class."""
-    is_cut = any(token.token_type in (TokenType.CHAR, TokenType.VARCHAR) for token in parsed.tokens)
+    is_cut = any(token.is_word("CHAR", "CHARACTER", "VARCHAR") for token in parsed.tokens)
     for node in parsed.tree.walk():
         if isinstance(node, exp.DataType) and is_cut:  # the tree knows no length, and that there was one
             node.meta[REWRITTEN] = True
@@ -290,9 +326,9 @@ def _texts_of(parsed: Parsed, call: exp.Func) -> list[str]:
     """The texts in a call, sorted, without regard to case."""
     depth, texts = 0, list[str]()
     for token in parsed.tokens[bisect_left(parsed.starts, call.meta["end"] + 1) :]:
-        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-        if token.token_type is TokenType.STRING:
-            texts.append(token.text.casefold())
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if token.kind is TokenKind.TEXT:
+            texts.append(token.value.casefold())
         if depth <= 0:
             break
     return sorted(texts)
@@ -301,38 +337,23 @@ def _texts_of(parsed: Parsed, call: exp.Func) -> list[str]:
 def _texts_written(call: exp.Func) -> list[str] | None:
     """The texts in a call as sqlglot writes it; None if it cannot."""
     try:
-        written = call.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE)
-    except (SqlglotError, AttributeError, LookupError, TypeError, ValueError):
+        written = tokens(call.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE))
+    except (SqlglotError, AttributeError, LookupError, TypeError, ValueError, ViewError):
         return None
-    tokens = sqlglot.tokenize(written, dialect="spark")
-    return sorted(token.text.casefold() for token in tokens if token.token_type is TokenType.STRING)
+    return sorted(token.value.casefold() for token in written if token.kind is TokenKind.TEXT)
 
 
 _BEFORE_ALL = frozenset({"union", "except", "intersect", "minus", "select"})
 """What ALL stands after if it does not compare."""
 _KEYWORDS = frozenset(
     {
-        *(
-            "select",
-            "distinct",
-            "all",
-            "from",
-            "join",
-            "on",
-            "using",
-            "where",
-            "group by",
-            "having",
-            "qualify",
-            "window",
-        ),
-        *("order by", "sort by", "cluster by", "distribute by", "partition by", "by", "over", "limit", "offset", "as"),
-        *("with", "recursive", "union", "except", "intersect", "minus", "lateral", "view", "outer", "tablesample"),
-        *("pivot", "unpivot", "values", "and", "or", "not", "in", "exists", "between", "like", "ilike", "rlike"),
-        *("regexp", "is", "escape", "case", "when", "then", "else", "any", "some", "div", "interval", "filter"),
-        *("within group", "within", "group", "grouping sets", "sets", "rollup", "cube", "decimal", "dec", "numeric"),
-        *("varchar", "char", "character", "first", "last", "nulls", "rows", "range", "end", "cross", "semi", "anti"),
-        *("natural", "full", "left", "right", "inner", "matched", "replace", "of", "xor", "null"),
+        *("select", "distinct", "all", "from", "join", "on", "using", "where", "having", "qualify", "window", "by"),
+        *("over", "limit", "offset", "as", "with", "recursive", "union", "except", "intersect", "minus", "lateral"),
+        *("view", "outer", "pivot", "unpivot", "values", "and", "or", "not", "in", "exists", "between", "like"),
+        *("ilike", "rlike", "regexp", "is", "escape", "case", "when", "then", "else", "any", "some", "div"),
+        *("interval", "filter", "within", "group", "sets", "rollup", "cube", "decimal", "dec", "numeric", "varchar"),
+        *("char", "character", "first", "last", "nulls", "rows", "range", "end", "cross", "semi", "anti", "natural"),
+        *("full", "left", "right", "inner", "matched", "replace", "of", "xor", "null"),
     }
 )
 """What may stand before a bracket without being a function; what it then is, the tree says."""
@@ -345,80 +366,62 @@ _HINTS = frozenset(
 """What stands in a hint, which changes no row; no function has such a name but coalesce."""
 
 
-def _refuse_calls(parsed: Parsed) -> None:
-    """Raise if the text calls what no list has, as the words tell: the tree gives several functions one name."""
+def require_known_calls(parsed: Parsed) -> None:
+    """Whether each call is in a list, as the words tell: the tree gives several functions one name.
+
+    Raises:
+        NotFollowedError: The text calls what no list has.
+    """
     aliases = [each.this for each in parsed.tree.find_all(exp.TableAlias) if each.columns]
     named = {name.meta.get("start") for name in aliases if name is not None}
-    triples = zip(parsed.tokens, parsed.tokens[1:], (*parsed.tokens[2:], None), strict=False)
-    before: Token | None = None
-    for token, bracket, inside in triples:
-        is_call = bracket.token_type is TokenType.L_PAREN and re.match(r"[`\w]", parsed.text[token.start]) is not None
-        if is_call and token.token_type not in _NO_NAMES and token.start not in named:
-            _refuse_call(parsed, before, token, inside)
-            _refuse_lost_argument(parsed, token)
-        before = token
+    for before, token, bracket in zip((None, *parsed.tokens), parsed.tokens, parsed.tokens[1:], strict=False):
+        if bracket.is_symbol("(") and token.is_name and token.start not in named:
+            _require_known_call(parsed, before, token)
+            _require_whole_call(parsed, token)
 
 
 _UNITS = {"date_trunc": 0, "trunc": 1}
 """Functions of a unit, and which argument the unit is. The tree keeps no other unit than a text."""
 
 
-def _refuse_lost_argument(parsed: Parsed, token: Token) -> None:
+def _require_whole_call(parsed: Parsed, token: Token) -> None:
     """Raise if the tree would lose an argument of a call: nobody would see that its columns decide the value."""
     name = token.text.lower()
     if name in _UNITS:
         unit = next(iter(_arguments(parsed, token)[_UNITS[name] :]), ())
-        if unit and [each.token_type for each in unit] != [TokenType.STRING]:
-            what, remedy = (
-                f"The unit of {name} is no text",
-                "Write CASE around it: WHEN ... THEN date_trunc('DAY', at).",
-            )
-            raise ViewError("VIEW_UNKNOWN_FUNCTION", what, parsed.of_token(unit[0]), remedy)
+        if unit and [each.kind for each in unit] != [TokenKind.TEXT]:
+            raise NotFollowedError(f"the unit of {name} is not a text", parsed.of_token(unit[0]))
     elif name == "percentile" and len(_arguments(parsed, token)) > 2:
-        what, remedy = "percentile has a frequency", "Repeat the rows in a subquery, or write the asset in Python."
-        raise ViewError("VIEW_UNKNOWN_FUNCTION", what, parsed.of_token(token), remedy)
+        raise NotFollowedError("percentile has a frequency", parsed.of_token(token))
 
 
 def _arguments(parsed: Parsed, name: Token) -> list[tuple[Token, ...]]:
     """The tokens of each argument of a call."""
     depth, arguments, argument = 0, list[tuple[Token, ...]](), list[Token]()
     for token in parsed.tokens[bisect_left(parsed.starts, name.start) + 1 :]:
-        depth -= token.token_type in _CLOSING
-        if depth == 0 and token.token_type is TokenType.R_PAREN:
+        depth -= token.text in _CLOSING
+        if depth == 0 and token.is_symbol(")"):
             break
-        if depth == 1 and token.token_type is TokenType.COMMA:
+        if depth == 1 and token.is_symbol(","):
             arguments.append(tuple(argument))
             argument = []
         elif depth > 0:
             argument.append(token)
-        depth += token.token_type in _OPENING
+        depth += token.text in _OPENING
     return [*arguments, tuple(argument)]
 
 
-_OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
-_CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
-_NO_NAMES = frozenset({TokenType.NUMBER, TokenType.STRING, TokenType.PARAMETER})
+_OPENING, _CLOSING = ("(", "["), (")", "]")
 
 
-def _refuse_call(parsed: Parsed, before: Token | None, token: Token, inside: Token | None) -> None:
+def _require_known_call(parsed: Parsed, before: Token | None, token: Token) -> None:
     """Raise if a word before a bracket calls a function that no list has."""
-    name, place = " ".join(token.text.lower().split()), parsed.of_token(token)
-    is_part = before is not None and before.token_type is TokenType.DOT
-    is_quoted = token.token_type is TokenType.IDENTIFIER
+    name, place = token.text.lower(), parsed.of_token(token)
     if name in ("all", "any") and not (before is not None and before.text.lower() in _BEFORE_ALL):
-        remedy = (
-            "Write EXISTS or NOT EXISTS with the condition, a LIKE for each text, or bool_or(...) as the aggregate."
-        )
-        raise ViewError("VIEW_ANY_ALL", f"A view has no {name.upper()} (...)", place, remedy)
-    if not is_part and not is_quoted and name in OF_THE_RUN:
-        raise of_the_run(name, place)
-    ends = inside is not None and inside.token_type is TokenType.R_PAREN
-    if not is_part and not is_quoted and ends and name in ("unix_timestamp", "to_unix_timestamp"):
-        raise of_the_run(name, place)
-    if is_part or is_quoted or name not in CALLABLE | _KEYWORDS | _HINTS:
-        what = f"{token.text}() is in none of the lists of functions that a view may call"
-        remedy = "Declaring a function of your own is not yet possible: write the asset in Python."
-        raise ViewError("VIEW_UNKNOWN_FUNCTION", what, place, remedy)
+        raise NotFollowedError(f"{name.upper()} (...) is not followed", place)
+    is_part = before is not None and before.is_symbol(".")
+    if is_part or token.kind is TokenKind.QUOTED or name not in CALLABLE | _KEYWORDS | _HINTS:
+        raise NotFollowedError(f"{token.text}() is in none of the lists of functions that are followed", place)
 
 
 def of_the_run(name: str, place: TextPlace | None) -> ViewError:

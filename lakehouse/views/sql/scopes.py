@@ -13,6 +13,7 @@ from sqlglot.expressions.core import Expr, Expression
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Node, Output, Query, column
 from lakehouse.views.sql.parsing import Parsed, span_of
+from lakehouse.views.verdict import NotFollowedError, Reason
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -113,6 +114,7 @@ class TextReading:
     read_query: "Callable[[TextReading, Expr, Ctes, tuple[Scope, ...]], ReadQuery]"
     types: dict[str, str] = field(default_factory=dict[str, str])
     notes: list[str] = field(default_factory=list[str])
+    whole: Reason | None = None
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @cached_property
@@ -144,9 +146,18 @@ class TextReading:
         """The refusal of a part of the text."""
         return ViewError(code, what, None if node is None else self.parsed.at(node, word), remedy)
 
+    def compute_whole(self, why: Reason) -> None:
+        """Keep why all rows are computed if one may move: the first reason."""
+        self.whole = self.whole or why
+
+    def not_followed(self, what: str, node: Expr, word: str = "") -> NotFollowedError:
+        """Why no keys follow a part of the text."""
+        clause = what if what[1:2].isupper() else what[:1].lower() + what[1:]
+        return NotFollowedError(clause, self.parsed.at(node, word))
+
     def query(self, root: Node, outputs: tuple[Output, ...]) -> Query:
         """What the text says."""
-        return Query(self.parsed.text, root, outputs, dict(self.types), tuple(self.notes))
+        return Query(self.parsed.text, root, outputs, dict(self.types), tuple(self.notes), self.whole)
 
 
 def parts_of(name: exp.Column | exp.Dot) -> tuple[str, ...]:
@@ -177,16 +188,14 @@ def resolve(reading: TextReading, name: exp.Column | exp.Dot, scopes: tuple[Scop
         for relation in scope.relations:
             size = len(relation.path)
             if size > 1 and len(parts) > size and relation.path == parts[:size]:
-                remedy = f"Give the table an alias, or write {'.'.join(path[size - 1 :])}."
-                raise reading.refuse("VIEW_QUALIFIED_COLUMN", "A table's whole name qualifies a column", name, remedy)
+                raise reading.not_followed("A table's whole name qualifies a column", name)
         columns, fields = scope.find(parts)
         if len({output.column for output in columns}) > 1:
             remedy = "Put the alias of its table before it."
-            raise reading.refuse("VIEW_AMBIGUOUS_COLUMN", f"Several tables have a column {path[0]}", name, remedy)
+            raise reading.refuse("VIEW_UNKNOWN_COLUMN", f"Several tables have a column {path[0]}", name, remedy)
         if columns and level > 1:
             what = "A subquery reads a column of a query that is not right around it"
-            remedy = "Carry the column through the query between, or write a join."
-            raise reading.refuse("VIEW_CORRELATION", what, name, remedy)
+            raise reading.not_followed(what, name)
         if columns:
             return _field(reading, name, columns[0], path[len(path) - len(fields) :])
     return None

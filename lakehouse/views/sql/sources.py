@@ -33,8 +33,7 @@ def read_from(block: Block, select: exp.Select) -> tuple[Node, tuple[Expression,
     """The rows of FROM and WHERE, and the conditions over columns of the query around."""
     source: exp.From | None = select.args.get("from_")
     if source is None:
-        remedy = "Put the row into a table and select from that."
-        raise block.reading.refuse("VIEW_VALUES", "A SELECT without FROM is no table", select, remedy, "SELECT")
+        raise block.reading.not_followed("A SELECT without FROM reads no table", select, "SELECT")
     rows = _Rows(block)
     rows.read(source.this, select.args.get("joins") or ())
     for lateral in select.args.get("laterals") or ():
@@ -68,9 +67,8 @@ class _Rows:
         crossed = False
         for join in joins:
             if crossed and (join.side in ("RIGHT", "FULL") or join.method):
-                remedy = "Put brackets around the tables that are joined first."
                 what = f"After a comma or CROSS JOIN, it is not plain what a {join.side or join.method} JOIN joins"
-                raise self.block.reading.refuse("VIEW_JOIN", what, join, remedy)
+                raise self.block.reading.not_followed(what, join)
             crossed = crossed or join.kind == "CROSS"
             self.join(join)
 
@@ -85,8 +83,7 @@ class _Rows:
         items = len(block.items)
         on += [rewrite(block, each) for each in conjuncts(join.args.get("on"))]
         if len(block.marks) > marks or len(block.items) > items:
-            remedy = "Put the condition into WHERE, or join a subquery that has it."
-            raise block.reading.refuse("VIEW_SUBQUERY", "A subquery stands in ON", join, remedy)
+            raise block.reading.not_followed("A subquery stands in ON", join)
         match join.side, join.kind:
             case _, "SEMI" | "ANTI":
                 block.scope = replace(before, visible=_merge([left for left, _ in pairs], pairs, before, Scope()))
@@ -206,10 +203,9 @@ def read_generator(block: Block, call: Expr, names: tuple[str, ...]) -> tuple[Ex
     reading, name = block.reading, call.meta.get(CALLED, "")
     if name not in GENERATORS or call.find(exp.Query):
         what = "What stands after LATERAL VIEW makes no rows of one, or reads another table"
-        raise reading.refuse("VIEW_GENERATOR", what, call, f"Write one of {', '.join(sorted(GENERATORS))}.")
+        raise reading.not_followed(what, call)
     if not names:
-        remedy = f"Write {name}(...) AS (a, b), with a name for each column that it gives."
-        raise reading.refuse("VIEW_GENERATOR", f"The columns of {name}() have no names", call, remedy)
+        raise reading.not_followed(f"The columns of {name}() have no names", call)
     generator = cast("Expression", call.copy())
     rewrite_below(block, generator)
     return generator, tuple(reading.unique(each) for each in names)
@@ -241,8 +237,7 @@ def read_source(block: Block, source: Expr) -> tuple[Node, Scope]:
             relation = _relation(block.reading, source.args.get("alias"), query.outputs)
             return query.node, Scope((relation,), relation.columns)
         case _:
-            remedy = "Name a table or write a subquery there."
-            raise block.reading.refuse("VIEW_OPERATOR", "This is not read in FROM", source, remedy)
+            raise block.reading.not_followed("This is not read in FROM", source)
 
 
 def _is_bracket(within: Expr) -> bool:
@@ -272,8 +267,7 @@ def _read_table(block: Block, table: exp.Table) -> tuple[Node, Scope]:
         relation = _relation(reading, alias, inner.columns) if alias is not None else inner
         return query.node, Scope((relation,), relation.columns)
     if alias is not None and alias.columns:
-        remedy = "Write a subquery: (SELECT a AS b FROM table)."
-        raise reading.refuse("VIEW_COLUMN_ALIASES", "An alias of a table renames its columns", table, remedy)
+        raise reading.not_followed("An alias of a table renames its columns", table)
     if name not in reading.schemas:
         what = f"Nothing is known of a table {name}"
         raise reading.refuse("VIEW_UNKNOWN_TABLE", what, table, f"The tables are: {', '.join(reading.schemas)}.")
@@ -290,7 +284,7 @@ def _relation(reading: TextReading, alias: exp.TableAlias | None, outputs: tuple
     names: list[exp.Identifier] = alias.columns if alias is not None else []
     if names and len(names) != len(outputs):
         what = f"An alias names {len(names)} columns of {len(outputs)}"
-        raise reading.refuse("VIEW_COLUMN_ALIASES", what, alias, "Name each of them.")
+        raise reading.refuse("VIEW_UNKNOWN_COLUMN", what, alias, "Name each of them.")
     renamed = (Output(name.name, output.column) for name, output in zip(names, outputs, strict=False))
     return FromItem(alias.name.lower() if alias is not None else "", tuple(renamed) if names else outputs)
 
@@ -298,9 +292,7 @@ def _relation(reading: TextReading, alias: exp.TableAlias | None, outputs: tuple
 def _pairs(block: Block, join: exp.Join, left: Scope, right: Scope) -> list[tuple[Output, Output]]:
     """The columns of both sides that USING, or NATURAL, makes equal."""
     if join.method and join.method != "NATURAL":
-        raise block.reading.refuse(
-            "VIEW_JOIN", f"A {join.method} JOIN is not read", join, "Write the condition after ON."
-        )
+        raise block.reading.not_followed(f"A {join.method} JOIN is not read", join)
     names: list[tuple[str, Expression]] = [(name.name.lower(), name) for name in join.args.get("using") or ()]
     if join.method:
         _refuse_other_case(block, join, left, right)
@@ -317,7 +309,7 @@ def _refuse_other_case(block: Block, join: exp.Join, left: Scope, right: Scope) 
         other = of_right.get(output.name.lower(), output.name)
         if other != output.name:
             what = f"NATURAL JOIN takes {output.name} and {other} for two columns"
-            raise block.reading.refuse("VIEW_JOIN", what, join, "Write USING with the columns that are to be equal.")
+            raise block.reading.not_followed(what, join)
 
 
 def _only(block: Block, scope: Scope, name: str, at: Expression) -> Output:

@@ -6,7 +6,6 @@ from typing import cast
 from sqlglot import exp
 from sqlglot.expressions.core import Expr, Expression
 
-from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import (
     Aggregation,
     Extend,
@@ -23,10 +22,10 @@ from lakehouse.views.algebra import (
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.parsing import CALLED
 from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, is_name, parts_of, resolve, unknown
+from lakehouse.views.verdict import NotFollowedError
 
 SAID = "said"
 """The key in a column's `meta` under which its name stands as the text has it, if nothing qualifies the name there."""
-_FLAT = "Write a join, or make the subquery an asset of its own."
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -80,7 +79,7 @@ class Block:
         """Raise if the expressions since the last time have brought a subquery."""
         items, marks = self.take()
         if items or marks:
-            raise self.reading.refuse("VIEW_SUBQUERY", f"A subquery stands in {what}", where, _FLAT)
+            raise self.reading.not_followed(f"A subquery stands in {what}", where)
 
 
 def rewrite(block: Block, expression: Expr) -> Expression:
@@ -157,13 +156,12 @@ def _replacement(block: Block, node: Expr) -> Expression | None:
     """What stands for a node; None if only what is below the node changes."""
     if (name := node.meta.get(CALLED)) in GENERATORS:
         what = f"{name}() makes several rows of one within an expression"
-        remedy = "Write it as a column of SELECT alone, or as a LATERAL VIEW."
-        raise block.reading.refuse("VIEW_GENERATOR", what, node, remedy)
+        raise block.reading.not_followed(what, node)
     match node:
         case exp.Column() | exp.Dot() if is_name(node):
             return _meaning(block, node)
         case exp.Star() | exp.Column(this=exp.Star()) if not _is_counted(node):
-            raise block.reading.refuse("VIEW_STAR", "A star stands within an expression", node, "List the columns.")
+            raise block.reading.not_followed("A star stands within an expression", node)
         case exp.Exists(this=exp.Query()):
             return _exists(block, node)
         case exp.In() if node.args.get("query"):
@@ -202,8 +200,7 @@ def _refuse_parameter(block: Block, name: exp.Column | exp.Dot) -> None:
     within = name.find_ancestor(exp.Lambda)
     while within is not None:
         if any(each.name.lower() == parts_of(name)[0].lower() for each in within.expressions):
-            remedy = "Write the parameter with the same upper-case and lower-case letters everywhere."
-            raise block.reading.refuse("VIEW_LAMBDA", "The parameter of a lambda is written in two ways", name, remedy)
+            raise block.reading.not_followed("The parameter of a lambda is written in two ways", name)
         within = within.find_ancestor(exp.Lambda)
 
 
@@ -212,7 +209,7 @@ def _exists(block: Block, node: exp.Exists) -> Expression:
     query = block.read(node.this)
     if query.is_one_row:
         what = "An aggregate without GROUP BY has a row even of none, so EXISTS is always true"
-        raise block.reading.refuse("VIEW_SUBQUERY", what, node, "Take the condition out, or add GROUP BY.", "EXISTS")
+        raise block.reading.not_followed(what, node, "EXISTS")
     mark = Sought(query.node, query.correlated, block.reading.unique("exists"))
     block.marks.append(mark)
     return column(mark.value)
@@ -226,10 +223,10 @@ def _in(block: Block, node: exp.In) -> Expression:
     query = block.read(node.args["query"])
     if query.is_one_row and query.correlated:
         what = "IN looks into an aggregate of the rows that belong to each row"
-        raise block.reading.refuse("VIEW_SUBQUERY", what, node, "Compare with = instead of IN.")
+        raise block.reading.not_followed(what, node)
     if len(sought) != len(query.outputs):
         what = f"IN compares {len(sought)} values with {len(query.outputs)} columns"
-        raise block.reading.refuse("VIEW_SUBQUERY", what, node, "Select as many columns as there are values.")
+        raise block.reading.not_followed(what, node)
     among = tuple(output.column for output in query.outputs)
     mark = Sought(query.node, query.correlated, block.reading.unique("in"), sought, among)
     block.marks.append(mark)
@@ -240,10 +237,10 @@ def _scalar(block: Block, node: exp.Query) -> Expression:
     """The column of a scalar subquery, which joins the rows of the block."""
     reading = block.reading
     if isinstance(node.unnest(), exp.SetOperation):
-        raise reading.refuse("VIEW_SUBQUERY", "A set operation stands for one value", node, _FLAT)
+        raise reading.not_followed("A set operation stands for one value", node)
     query = block.read(node)
     if len(query.outputs) != 1:
-        raise reading.refuse("VIEW_SUBQUERY", "A subquery with several columns stands for one value", node, _FLAT)
+        raise reading.not_followed("A subquery with several columns stands for one value", node)
     rows, value = query.node, query.outputs[0].column
     if not query.is_one_row:
         rows, value = _single(block, node, query)
@@ -275,12 +272,10 @@ def _single(block: Block, node: exp.Query, query: ReadQuery) -> tuple[Node, str]
     return Aggregation(query.node, tuple(dict.fromkeys(groups)), {single: exp.AnyValue(this=column(value))}), single
 
 
-def correlation(reading: TextReading, node: Expr) -> ViewError:
-    """The refusal of a subquery that is matched with the row around it otherwise than by equality."""
-    what = "A subquery is computed for each row around it, by a condition that is no equality of columns"
-    return reading.refuse(
-        "VIEW_CORRELATION", what, node, "Write a join and a GROUP BY, or make it an asset of its own."
-    )
+def correlation(reading: TextReading, node: Expr) -> NotFollowedError:
+    """Why no keys follow a subquery that is matched with the row around it otherwise than by equality."""
+    what = "a subquery is computed for each row around it, by a condition that is not an equality of columns"
+    return reading.not_followed(what, node)
 
 
 _PROPAGATING = (

@@ -8,7 +8,7 @@ from enum import Enum
 from sqlglot.expressions.core import Expr, Expression
 
 from lakehouse.delta.text import quote
-from lakehouse.errors.views import TextPlace, ViewError
+from lakehouse.errors.views import TextPlace
 from lakehouse.views.algebra import (
     Aggregation,
     Extend,
@@ -32,6 +32,7 @@ from lakehouse.views.steps.key_limits import KeyLimit, rows_of
 from lakehouse.views.steps.relations import NOTHING, Relation, select, text, unite
 from lakehouse.views.steps.row_order import Rounding, chooses, depends_on_order, order_dependent
 from lakehouse.views.steps.wording import Wording
+from lakehouse.views.verdict import NotFollowedError
 
 
 class State(Enum):
@@ -42,8 +43,6 @@ class State(Enum):
     NONE = "none"
 
 
-_OR_ALL_ROWS = ", or let each run compute all rows: refresh='full'."
-"""The way on that every query has."""
 EVER = (Image.NOW, Image.GONE)
 """The images that hold every row that a source has or had."""
 
@@ -193,7 +192,7 @@ class Planning(ABC):
         """Notes columns whose values before the change are computed as well.
 
         Raises:
-            ViewError: Another computation of the values may give others.
+            NotFollowedError: Another computation of the values may give others.
         """
         values = node.aggregates if isinstance(node, Aggregation) else node.windows
         words = self.facts.wording
@@ -201,13 +200,10 @@ class Planning(ABC):
         for name in sorted(self.facts.of_order.keys() & set(want)):
             source = self.facts.of_order[name]
             follows = "its" if source == name else f"follows from {words.of_column(source)}, whose"
-            raise ViewError(
-                "VIEW_KEY_EXPRESSION",
+            raise NotFollowedError(
                 f"{words.of_column(name)} decides which keys change, and {follows} last digits depend on the order in "
                 "which Spark takes the rows",
                 self._place(values.get(source)),
-                "Make the values DECIMAL before they are added, sum(CAST(x AS DECIMAL(18, 2))), or compute that column "
-                f"in an asset of its own{_OR_ALL_ROWS}",
             )
         sentence = f"{names} of {label(node)} is computed from many rows, and decides which keys change"
         if any(chooses(values[name]) for name in want if name in values):
@@ -233,12 +229,9 @@ class Planning(ABC):
 
     def _refuse_types(self, columns: Iterable[str]) -> None:
         """Refuses keys that Spark converts from the types of branches of which no step can tell the types."""
-        raise ViewError(
-            "VIEW_KEY_EXPRESSION",
+        raise NotFollowedError(
             f"{self.facts.wording.of_columns(columns)} decides which keys change, and may be of another type in each "
-            "branch of a set operation",
-            None,
-            f"Cast the column to one type in each branch{_OR_ALL_ROWS}",
+            "branch of a set operation"
         )
 
     def refuse_values(self, columns: Iterable[str]) -> None:
@@ -248,12 +241,10 @@ class Planning(ABC):
             by = (
                 "EXISTS or IN" if part is None else f"{part.meta[CALLED]}()" if CALLED in part.meta else "an expression"
             )
-            raise ViewError(
-                "VIEW_KEY_EXPRESSION",
+            raise NotFollowedError(
                 f"{self.facts.wording.of_columns(names[:1])} decides which keys change, and is computed by {by}, which "
                 "no step writes again",
                 self._place(part),
-                f"Compute that column in an asset of its own{_OR_ALL_ROWS}",
             )
 
     def _place(self, part: Expr | None) -> TextPlace | None:

@@ -78,7 +78,7 @@ def the_ids(orders: Changes) -> View:
 
 
 def no_sql(orders: Changes) -> View:
-    return View("SELECT id FROM orders WHERE")
+    return View("SELECT id FROM orders WHERE (id > 1")
 
 
 def one_of_two_texts(orders: Changes) -> View:
@@ -99,9 +99,9 @@ REFUSED = {
     an_unknown_table: ("VIEW_UNKNOWN_TABLE", "customers", "Name one of its inputs, orders"),
     an_unused_input: ("VIEW_UNUSED_INPUT", None, "customers"),
     an_unused_snapshot: ("VIEW_UNUSED_INPUT", None, "rates"),
-    a_limit: ("VIEW_LIMIT", "LIMIT 3", ""),
+    a_limit: ("VIEW_NOT_DETERMINISTIC", "LIMIT 3", ""),
     the_clock: ("VIEW_NOT_DETERMINISTIC", "now", ""),
-    no_sql: ("VIEW_SYNTAX", "WHERE", ""),
+    no_sql: ("VIEW_SYNTAX", "(id > 1", ""),
     one_of_two_texts: ("VIEW_UNKNOWN_TABLE", "oders", "orders"),
     a_parameter: ("VIEW_PARAMETER", ":day", "'day'"),
     a_file_that_is_missing: ("VIEW_FILE", None, "calling file"),
@@ -303,7 +303,11 @@ def test_a_name_that_nothing_defines_is_refused_unless_a_spec_does(tmp_path: Pat
 
 NAMES = {
     "itself": ("CREATE MATERIALIZED VIEW a.b AS SELECT 1 AS x FROM A.B", "VIEW_SELF", "itself"),
-    "an operator": ("CREATE MATERIALIZED VIEW a.b AS\nSELECT x FROM c LIMIT 1", "VIEW_LIMIT", "line 2, column 17"),
+    "an operator": (
+        "CREATE MATERIALIZED VIEW a.b AS\nSELECT x FROM c LIMIT 1",
+        "VIEW_NOT_DETERMINISTIC",
+        "line 2, column 17",
+    ),
     "a parameter": ("CREATE MATERIALIZED VIEW a.b AS SELECT x FROM c WHERE x > :y", "VIEW_PARAMETER", ":y"),
     "an unknown property": (
         "CREATE MATERIALIZED VIEW a.b TBLPROPERTIES ('lakehouse.snapshots' = 'c') AS SELECT x FROM c",

@@ -1,0 +1,204 @@
+"""Queries that no keys follow: each is accepted, computed whole if one of its tables moved, and equal to its query."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from lakehouse import Policy, Table
+from lakehouse.commit.outcome import Unchanged
+from lakehouse.delta.limits import Limits, in_force
+from lakehouse.errors.views import ViewError
+from lakehouse.views.analysis import Analysis, TableFacts
+from lakehouse.views.input_refusals import refuse_other_inputs
+from lakehouse.views.view_text import ViewText
+from lakehouse.writes.view import View
+from tests.support.lake import Lake
+from tests.support.views import TABLES, Kept, Shop, asset_of
+
+SCHEMAS = {table: dict(column.split(" ") for column in columns.split(", ")) for table, columns in TABLES.items()}
+WHOLE: dict[str, tuple[str, tuple[str, ...]]] = {
+    # name: the query, and the key of its table
+    "top": ("SELECT id, amount FROM orders ORDER BY amount DESC, id LIMIT 5", ("id",)),
+    "top_of_groups": (
+        "SELECT status, sum(amount) AS s FROM orders GROUP BY status ORDER BY s DESC, status LIMIT 2 OFFSET 1",
+        ("status",),
+    ),
+    "top_within": (
+        (
+            "SELECT c.city, t.id FROM (SELECT id, customer FROM orders ORDER BY id, customer LIMIT 9) t "
+            "JOIN customers c ON c.id = t.customer"
+        ),
+        (),
+    ),
+    "ranked": ("SELECT id, rank() OVER (ORDER BY amount, id) AS r FROM orders", ("id",)),
+    "share": ("SELECT id, amount / sum(amount) OVER () AS share FROM orders WHERE status = 'paid'", ("id",)),
+    "numbered": ("SELECT * FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM orders) WHERE n < 4", ("id",)),
+    "rolled_up": (
+        (
+            "SELECT c.city, o.status, count(*) AS n FROM orders o JOIN customers c ON c.id = o.customer "
+            "GROUP BY ROLLUP (c.city, o.status)"
+        ),
+        (),
+    ),
+    "cubed": (
+        "SELECT city, segment, count(*) AS n, grouping_id() AS g FROM customers GROUP BY CUBE (city, segment)",
+        (),
+    ),
+    "sets": ("SELECT city, count(*) AS n FROM customers GROUP BY GROUPING SETS ((city), ())", ()),
+    "all_groups": ("SELECT status, count(*) AS n FROM orders GROUP BY ALL", ("status",)),
+    "pivoted": (
+        (
+            "SELECT * FROM (SELECT customer, status, amount FROM orders) "
+            "PIVOT (sum(amount) FOR status IN ('open' AS opened, 'paid' AS paid))"
+        ),
+        ("customer",),
+    ),
+    "unpivoted": (
+        "SELECT id, what, value FROM (SELECT id, city, segment FROM customers) UNPIVOT (value FOR what IN (city, segment))",
+        ("id", "what"),
+    ),
+    "spine": (
+        (
+            "SELECT s.day, count(o.id) AS n FROM (SELECT explode(sequence(0, 4)) AS day) s "
+            "LEFT JOIN orders o ON o.amount % 5 = s.day GROUP BY s.day"
+        ),
+        ("day",),
+    ),
+    "constants": (
+        (
+            "SELECT v.status, count(o.id) AS n FROM VALUES ('open'), ('lost') AS v(status) "
+            "LEFT JOIN orders o ON o.status = v.status GROUP BY v.status"
+        ),
+        ("status",),
+    ),
+    "by_range": (
+        "SELECT r.id, count(o.id) AS n FROM range(4) r LEFT JOIN orders o ON o.id % 4 = r.id GROUP BY r.id",
+        ("id",),
+    ),
+    "any_of": ("SELECT id FROM orders WHERE status LIKE ANY ('op%', 'ca%')", ("id",)),
+    "not_equal": (
+        "SELECT id, (SELECT max(p.amount) FROM orders p WHERE p.id < o.id) AS before FROM orders o",
+        ("id",),
+    ),
+    "lateral": (
+        "SELECT c.id, t.n FROM customers c, LATERAL (SELECT count(*) AS n FROM orders o WHERE o.customer = c.id) t",
+        ("id",),
+    ),
+    "piped": ("FROM orders |> WHERE amount > 10 |> SELECT id, amount", ("id",)),
+    "windowed": (
+        (
+            "SELECT window(timestamp_seconds(o.amount * 600), '1 hour').start AS hour, count(*) AS n "
+            "FROM orders o GROUP BY window(timestamp_seconds(o.amount * 600), '1 hour')"
+        ),
+        ("hour",),
+    ),
+    "own_function": ("SELECT id, twice(amount) AS amount FROM orders", ("id",)),
+    "compared_twice": ("SELECT id FROM orders WHERE amount > 10 = (status = 'paid')", ("id",)),
+    "unused": ("WITH t AS (SELECT 1 FROM cities) SELECT id, city FROM customers", ("id",)),
+    "having_in": (
+        "SELECT city, count(*) AS n FROM customers GROUP BY city HAVING city IN (SELECT city FROM cities)",
+        ("city",),
+    ),
+    "listed": ("SELECT city, sort_array(collect_list(id)) AS ids FROM customers GROUP BY (city, segment)", ()),
+    "by_an_unwritten_key": (
+        "SELECT array_size(split(tags, ',')) AS size, count(*) AS n FROM orders GROUP BY array_size(split(tags, ','))",
+        ("size",),
+    ),
+    "by_marks": (
+        (
+            "SELECT customer IN (SELECT id FROM customers) AS known, count(*) AS n FROM orders "
+            "GROUP BY customer IN (SELECT id FROM customers)"
+        ),
+        ("known",),
+    ),
+}
+REFUSED = {
+    "the clock": ("SELECT id FROM orders WHERE amount > unix_timestamp()", "VIEW_NOT_DETERMINISTIC"),
+    "the clock without brackets": (
+        "FROM orders |> WHERE current_date > '2020-01-01' |> SELECT id",
+        "VIEW_NOT_DETERMINISTIC",
+    ),
+    "chance": ("SELECT id, rand() AS r FROM orders GROUP BY ROLLUP (id)", "VIEW_NOT_DETERMINISTIC"),
+    "chance by a quoted name": ("SELECT id, `rand`() AS r FROM orders", "VIEW_NOT_DETERMINISTIC"),
+    "a sample": ("SELECT id FROM orders TABLESAMPLE (10 PERCENT)", "VIEW_NOT_DETERMINISTIC"),
+    "no order": ("SELECT id FROM orders LIMIT 3", "VIEW_NOT_DETERMINISTIC"),
+    "no order within": ("SELECT id FROM (SELECT id FROM orders LIMIT 3) GROUP BY ALL", "VIEW_NOT_DETERMINISTIC"),
+    "an order with ties": ("SELECT id, amount FROM orders ORDER BY amount LIMIT 3", "VIEW_NOT_DETERMINISTIC"),
+    "a parameter without a value": ("FROM orders |> WHERE id > :least |> SELECT id", "VIEW_PARAMETER"),
+    "another version": ("FROM orders VERSION AS OF 3 |> SELECT id", "VIEW_UNKNOWN_TABLE"),
+    "a table that is no input": ("FROM nothing |> SELECT id", "VIEW_UNKNOWN_TABLE"),
+    "a name that only a run knows": ("SELECT id FROM identifier('orders')", "VIEW_UNKNOWN_TABLE"),
+    "two queries": ("SELECT id FROM orders; SELECT 1", "VIEW_STATEMENT"),
+    "no query": ("DELETE FROM orders", "VIEW_STATEMENT"),
+    "a bracket": ("SELECT id FROM orders WHERE (id > 1", "VIEW_SYNTAX"),
+    "a comma": ("SELECT id, FROM orders", "VIEW_SYNTAX"),
+}
+
+
+def test_each_is_computed_whole_and_says_where() -> None:
+    for name, (sql, key) in WHOLE.items():
+        checked = View(sql).check(SCHEMAS, policy=Policy(refresh="full"))
+        assert checked.why_whole, name
+        with pytest.raises(ViewError) as refused:
+            View(sql).check(SCHEMAS, policy=Policy(refresh="strict"))
+        assert refused.value.code == "VIEW_NOT_INCREMENTAL", name
+        assert not key or not checked.key or set(checked.key) <= set(key), name
+
+
+def judge(text: ViewText) -> None:
+    """What is said of a text at load, and then over the columns of its tables."""
+    refuse_other_inputs(text, ["orders"], "kept")
+    Analysis.of(text, SCHEMAS, TableFacts(("orders",))).verdict(())
+
+
+def test_what_may_be_another_result_in_each_run_is_refused() -> None:
+    for name, (sql, code) in REFUSED.items():
+        with pytest.raises(ViewError) as refused:
+            judge(ViewText(sql))
+        assert refused.value.code == code, name
+
+
+def follow(lake: Lake, names: Sequence[str], rounds: int) -> None:
+    shop = Shop(lake, Random(7))
+    shop.open(customers=12, orders=30)
+    lake.spark.sql("CREATE OR REPLACE TEMPORARY FUNCTION twice(x INT) RETURNS INT RETURN 2 * x")
+    views = [Kept(name, *WHOLE[name]) for name in names]
+    for step in range(rounds):
+        if step:
+            shop.edit()
+        for view in views:
+            with in_force(Limits(whole_rows=0)):
+                lake.materialize(view.asset, Table(key=view.key, policy=Policy(refresh="incremental")))
+            assert lake.rows(view.name) == shop.expected(view.sql), (step, view.name)
+    for view in views:
+        assert isinstance(lake.materialize(view.asset, view.table), Unchanged), view.name
+
+
+def test_a_few_are_what_their_queries_say(lake: Lake) -> None:
+    follow(lake, ["top", "share", "rolled_up", "piped", "own_function"], 2)
+    assert any(
+        line.startswith("top will be computed whole by each run that changes reach: LIMIT") for line in lake.said
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_all_are_what_their_queries_say(lake: Lake) -> None:
+    follow(lake, list(WHOLE), 4)
+
+
+def test_a_change_that_the_query_does_not_read_moves_no_top(lake: Lake) -> None:
+    lake.create("orders", [(n, 1, n, "paid", "") for n in range(9)], TABLES["orders"])
+    view = Kept("top", *WHOLE["top"])
+    lake.materialize(view.asset, view.table)
+    lake.sql("UPDATE {orders} SET status = 'open' WHERE id = 8")
+    lake.materialize(view.asset, view.table)
+    assert lake.said[-1] == "top computes nothing, because no change reaches a row of it."
+
+
+def test_what_spark_cannot_read_either_is_refused_at_its_place(lake: Lake) -> None:
+    lake.create("orders", [(1, 1, 1, "paid", "")], TABLES["orders"])
+    with pytest.raises(ViewError, match=r"Spark cannot read the text: .*line 2, column 22") as refused:
+        lake.materialize(asset_of("kept", "SELECT id\nFROM orders WHERE id IS", ["orders"]), Table())
+    assert refused.value.code == "VIEW_SYNTAX"

@@ -4,6 +4,6 @@ In: SQL text, the columns of its tables. Out: a plan as values; then touched key
 Law: every row in which the result differs has touched keys, and the rows of touched keys are those of the whole result.
 The keys are found by touched_plan, from the changes of each node (steps/deltas), and brought to the driver by
 on_spark/computing.
-Read: view_text, input_refusals, verdict, analysis; query, algebra, functions, printing; plan, touched_plan, rows_plan,
+Read: view_text, input_refusals, analysis; query, algebra, functions, printing; plan, touched_plan, rows_plan,
 equalities; touch, adding, explained.
 """

@@ -26,7 +26,7 @@ from lakehouse.views.printing import is_printable
 from lakehouse.views.sql.row_sql import why_not_of_the_row
 from lakehouse.views.steps.relations import print_sql
 from lakehouse.views.steps.wording import Wording
-from lakehouse.views.verdict import Reason
+from lakehouse.views.view_text import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.verdict import Reason
+from lakehouse.views.view_text import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from lakehouse.views.sql.lineage import KIND_OF_NAMES, digest_of_names
 from lakehouse.views.sql.tokens import digest_of_view
 from lakehouse.views.touch import Touch, choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
-from lakehouse.views.verdict import NotFollowedError, Reason
-from lakehouse.views.view_text import ViewText, with_place
+from lakehouse.views.view_text import NotFollowedError, Reason, ViewText, with_place
 
 RangesOf: TypeAlias = Callable[[str, Collection[str]], FileRanges | None]
 """What the files of a table say of some columns; None if nobody knows without Spark."""

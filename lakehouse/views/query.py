@@ -29,7 +29,7 @@ from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading
 from lakehouse.views.sql.simplify import simplify
 from lakehouse.views.sql.sources import with_ctes
 from lakehouse.views.sql.subqueries import correlation
-from lakehouse.views.verdict import NotFollowedError
+from lakehouse.views.view_text import NotFollowedError
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -115,10 +115,10 @@ def _with_top(reading: TextReading, tree: Expr, query: Query) -> Query:
         orders = (words for name, words in _ORDERS.items() if tree.args.get(name))
         return replace(query, notes=(*query.notes, *(f"{each} is dropped: a table has no order." for each in orders)))
     why = reading.not_followed(f"{cut.key.upper()} takes its rows from all rows", cut, cut.key.upper()).reason
-    return replace(query, whole=query.whole or why, cut_by=tuple(_ordered(tree, query)))
+    return replace(query, whole=query.whole or why, cut_by=tuple(_columns_of_order(tree, query)))
 
 
-def _ordered(tree: Expr, query: Query) -> Iterator[str]:
+def _columns_of_order(tree: Expr, query: Query) -> Iterator[str]:
     """The columns of the result in the ORDER BY of a query."""
     names = {output.name.lower(): output.name for output in query.outputs}
     made = {each.unalias().sql(): each.alias_or_name.lower() for each in getattr(tree, "expressions", ())}

@@ -31,7 +31,7 @@ from lakehouse.views.plan import Image, KeyFacts, Restriction, RowsPlan, SourceR
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.steps.planning import is_one_row
 from lakehouse.views.touched_plan import touch_columns, touched_plan
-from lakehouse.views.verdict import NotFollowedError
+from lakehouse.views.view_text import NotFollowedError
 
 READ_WHOLE, WITHOUT_KEY, VALUES_BEFORE, BY_EXPRESSION, PART_OF_KEY = 10, 8, 5, 3, 2
 """What a plan costs beside one for each step: for each table read whole; for columns of which none is in the key,

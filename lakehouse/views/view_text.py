@@ -1,4 +1,4 @@
-"""The text of a view as its author wrote it, and where it stands, so that a message can point into a file."""
+"""The text of a view as its author wrote it, where it stands, and why no keys follow it: messages point into a file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -47,6 +47,27 @@ class OutputColumn:
 
     name: str
     type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why all rows of a text are computed if one of its tables moved.
+
+    Args:
+        clause: What the text says, as a clause.
+        place: Where it says it; None if that is no place in the text.
+    """
+
+    clause: str
+    place: TextPlace | None = None
+
+
+class NotFollowedError(Exception):
+    """No keys follow the changes of a text. It ends the reading of the text, and reaches no user."""
+
+    def __init__(self, clause: str, place: TextPlace | None = None) -> None:
+        self.reason = Reason(clause, place)
+        super().__init__(clause)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from lakehouse.views.plan import Found, Image, KeyFacts, Restriction, RowsPlan, 
 from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.touch import choose_touch
 from lakehouse.views.touched_plan import touch_columns, touched_plan
-from lakehouse.views.verdict import NotFollowedError
+from lakehouse.views.view_text import NotFollowedError
 
 Row: TypeAlias = tuple[Any, ...]
 Schemas: TypeAlias = Mapping[str, Mapping[str, str]]

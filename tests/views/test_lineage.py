@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lakehouse.errors.views import ViewError
 from lakehouse.views.query import read
 from lakehouse.views.sql.lineage import digest_of_names, is_plain, lineage
-from lakehouse.views.verdict import NotFollowedError
+from lakehouse.views.view_text import NotFollowedError
 from tests.support.for_each import for_each
 from tests.support.views import TABLES, VIEWS
 from tests.views import queries, tpch

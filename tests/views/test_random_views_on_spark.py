@@ -17,7 +17,7 @@ from lakehouse import Policy, Table
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors.views import ViewError
 from lakehouse.views.query import read
-from lakehouse.views.verdict import NotFollowedError
+from lakehouse.views.view_text import NotFollowedError
 from tests.support.lake import Lake
 from tests.support.random_queries import SCHEMAS, RandomQueries
 from tests.support.views import Kept

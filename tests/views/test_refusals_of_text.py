@@ -6,7 +6,7 @@ from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.analysis import Whole
 from lakehouse.views.query import names_in, read
-from lakehouse.views.verdict import NotFollowedError
+from lakehouse.views.view_text import NotFollowedError
 from lakehouse.writes.view import View
 from tests.support.for_each import for_each
 

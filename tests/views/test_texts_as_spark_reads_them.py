@@ -13,7 +13,7 @@ from lakehouse.views.query import read
 from lakehouse.views.sql.parsing import cut, parse
 from lakehouse.views.steps.row_order import function_names
 from lakehouse.views.touched_plan import touched_plan
-from lakehouse.views.verdict import NotFollowedError
+from lakehouse.views.view_text import NotFollowedError
 from tests.support.for_each import for_each
 from tests.support.lake import Lake
 from tests.support.slow import slow

@@ -24,7 +24,7 @@ from lakehouse.views.on_spark.parameters import with_values
 from lakehouse.views.plan import KeyFacts, RowsPlan, SourceRows, TouchedPlan
 from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
 from lakehouse.views.touched_plan import touch_columns
-from lakehouse.views.verdict import NotFollowedError
+from lakehouse.views.view_text import NotFollowedError
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -20,8 +20,7 @@ from lakehouse.views.input_refusals import computed_column, refuse_other_inputs,
 from lakehouse.views.on_spark.bound_text import BoundText, types_of
 from lakehouse.views.query import names_in
 from lakehouse.views.sql.lineage import is_plain, lineage
-from lakehouse.views.verdict import Reason
-from lakehouse.views.view_text import ViewText, with_place
+from lakehouse.views.view_text import Reason, ViewText, with_place
 
 
 def bind(spark: Callable[[], SparkSession], run: Run, text: ViewText) -> BoundText:

@@ -51,7 +51,7 @@ def _touched(
     from lakehouse.views.on_spark.bound_text import BoundText
     from lakehouse.views.on_spark.computing import find_keys, number_of, touched_keys
     from lakehouse.views.query import names_in
-    from lakehouse.views.verdict import NotFollowedError
+    from lakehouse.views.view_text import NotFollowedError
 
     refuse_other_inputs(text, {**reads, **snapshots}, "touched_by")
     every: dict[str, PinnedTable] = {**reads, **snapshots}

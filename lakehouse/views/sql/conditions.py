@@ -12,7 +12,7 @@ from lakehouse.errors.views import ViewError
 from lakehouse.views.functions import AGGREGATES, GENERATORS, WINDOW_FUNCTIONS
 from lakehouse.views.sql.parsing import CALLED, Parsed, cut, parse, require_known_calls
 from lakehouse.views.sql.refusals import why_not_followed
-from lakehouse.views.verdict import NotFollowedError
+from lakehouse.views.view_text import NotFollowedError
 
 _BEGIN, _END = "SELECT (\n", "\n) FROM row"
 """A condition stands on lines of its own, so that a comment ends with it."""

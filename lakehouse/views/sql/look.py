@@ -8,7 +8,7 @@ from lakehouse.views.algebra import Place
 from lakehouse.views.files.tokens import Token, tokens
 from lakehouse.views.sql.parsing import Parsed, Text, cut, define_windows, of_the_run, parse, require_known_calls
 from lakehouse.views.sql.refusals import why_not_followed
-from lakehouse.views.verdict import NotFollowedError, Reason
+from lakehouse.views.view_text import NotFollowedError, Reason
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -17,7 +17,7 @@ from lakehouse.views.algebra import Place
 from lakehouse.views.files.tokens import Token, TokenKind, tokens
 from lakehouse.views.functions import CALLABLE, OF_THE_RUN
 from lakehouse.views.sql.row_sql import TIME
-from lakehouse.views.verdict import NotFollowedError
+from lakehouse.views.view_text import NotFollowedError
 
 CALLED = "called"
 """The key in a node's `meta` under which the function's name stands as the text has it, in lower case."""

@@ -11,7 +11,7 @@ from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Place
 from lakehouse.views.functions import WINDOW_FUNCTIONS
 from lakehouse.views.sql.parsing import CALLED, Parsed, is_table_name, name_of, place_of, span_of
-from lakehouse.views.verdict import Reason
+from lakehouse.views.view_text import Reason
 
 _PARTS: dict[type[Expr], tuple[str, str]] = {
     exp.Pivot: ("PIVOT and UNPIVOT are not followed", "PIVOT"),

@@ -13,7 +13,7 @@ from sqlglot.expressions.core import Expr, Expression
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Node, Output, Query, column
 from lakehouse.views.sql.parsing import Parsed, span_of
-from lakehouse.views.verdict import NotFollowedError, Reason
+from lakehouse.views.view_text import NotFollowedError, Reason
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -22,7 +22,7 @@ from lakehouse.views.algebra import (
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.parsing import CALLED
 from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, is_name, parts_of, resolve, unknown
-from lakehouse.views.verdict import NotFollowedError
+from lakehouse.views.view_text import NotFollowedError
 
 SAID = "said"
 """The key in a column's `meta` under which its name stands as the text has it, if nothing qualifies the name there."""

@@ -32,7 +32,7 @@ from lakehouse.views.steps.key_limits import KeyLimit, rows_of
 from lakehouse.views.steps.relations import NOTHING, Relation, select, text, unite
 from lakehouse.views.steps.row_order import Rounding, chooses, depends_on_order, order_dependent
 from lakehouse.views.steps.wording import Wording
-from lakehouse.views.verdict import NotFollowedError
+from lakehouse.views.view_text import NotFollowedError
 
 
 class State(Enum):

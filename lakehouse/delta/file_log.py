@@ -18,7 +18,6 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from lakehouse.delta.commit_info import Commit
-from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.growth import FILE_COLUMNS, Entry, LiveFile, growths, live_files, name_of
 from lakehouse.delta.limits import limits
 from lakehouse.delta.location import Location, Storage
@@ -120,13 +119,6 @@ class FileLog:
         few = int(pc.sum(files.column("num_records")).as_py() or 0) <= limits().purge_rows
         named = files.select([name for name in FILE_COLUMNS if name in files.column_names])
         return live_files(named.to_pydict(), _deletions(delta) if few else None)
-
-    def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:
-        try:
-            delta = self._at(version)
-            return None if delta is None else FileRanges.of(table_from(delta.get_add_actions(flatten=True)), columns)
-        except (DeltaError, OSError, UnreadableLogError):  # of a table with other features it lists no file
-            return None
 
     def file_schema(self, version: int) -> FileSchema | None:
         try:

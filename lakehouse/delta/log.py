@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any, Protocol, Self
 
 from lakehouse.delta.commit_info import NO_ROWS, Commit
-from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.limits import limits
 from lakehouse.delta.text import fold
 from lakehouse.errors import UnreadableLogError
@@ -194,10 +193,6 @@ class Log(Commits, Protocol):
 
     def live_rows(self, version: int) -> int | None:
         """How many rows the table holds at a version; None: this log cannot say, or only by reading much."""
-        ...
-
-    def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:
-        """What the files of a version say of some columns. None: this log does not know, or no longer knows."""
         ...
 
     def file_schema(self, version: int) -> FileSchema | None:

@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_log import FileLog
-from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, Log, Size, newest_first
 from lakehouse.delta.text import name_parts, quote
@@ -65,9 +64,6 @@ class SparkLog:
 
     def live_rows(self, version: int) -> int | None:
         return None
-
-    def file_ranges(self, version: int, columns: Collection[str]) -> FileRanges | None:
-        return None  # SQL tells nothing of a table's files
 
     def file_schema(self, version: int) -> FileSchema | None:
         return None  # SQL tells how a table is partitioned now, and not how it was

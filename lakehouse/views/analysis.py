@@ -1,12 +1,11 @@
 """A text over tables of known columns: its key, the columns by which its changes are followed, and how."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
 from lakehouse.cursor.definition import digest
 from lakehouse.cursor.query_digest import QueryDigest
-from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.text import fold
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.read.decide import NeedOfAllRows
@@ -20,9 +19,6 @@ from lakehouse.views.touch import Touch, choose_touch, table_key
 from lakehouse.views.touched_plan import touched_plan
 from lakehouse.views.view_text import NotFollowedError, Reason, ViewText, with_place
 
-RangesOf: TypeAlias = Callable[[str, Collection[str]], FileRanges | None]
-"""What the files of a table say of some columns; None if nobody knows without Spark."""
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TableFacts:
@@ -32,7 +28,6 @@ class TableFacts:
         followed: The tables whose changes are followed.
         small: The tables that are read whole instead of by keys.
         keys: The keys of tables, where they have one.
-        ranges_of: What the files of a table say.
         needs_whole_keys: Whether the rows of a key of the view have to be computed together, because its table asks how
             many there are.
     """
@@ -40,7 +35,6 @@ class TableFacts:
     followed: tuple[str, ...] = ()
     small: Collection[str] = ()
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    ranges_of: RangesOf = lambda _table, _columns: None
     needs_whole_keys: bool = False
 
 

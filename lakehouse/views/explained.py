@@ -1,19 +1,14 @@
 """How a view follows its tables, in words: how changes reach the touch columns, and what is read for the rows."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from re import compile as pattern
-from typing import TypeAlias
 
-from lakehouse.delta.file_ranges import FileShare
 from lakehouse.views.algebra import Query
 from lakehouse.views.analysis import Analysis
 from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, Step, TouchedPlan
 from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
 from lakehouse.views.touched_plan import touched_plan
-
-Shares: TypeAlias = Mapping[tuple[str, str], FileShare]
-"""For each table, and for what its rows are sought by: how many of its files a run reads."""
 
 _PLAIN = pattern(r"`([A-Za-z_]\w*)`")
 
@@ -26,18 +21,16 @@ class TableRead:
         table: The table.
         by: The columns or expressions by which rows are sought; None if all rows are read.
         why_whole: Why all rows are read; None if rows are sought by keys.
-        share: How many of its files can hold the keys; None if that is not known.
     """
 
     table: str
     by: str | None
     why_whole: str | None = None
-    share: FileShare | None = None
 
     def __str__(self) -> str:
         if self.by is None:
             return f"all of {self.table} ({self.why_whole})"
-        return f"{self.table} by {self.by}" + ("" if self.share is None else f" ({self.share})")
+        return f"{self.table} by {self.by}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,21 +92,8 @@ class Following:
         return (*lines, *self.notes)
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlans:
-    """What a run has carried out.
-
-    Args:
-        rows: How it computed the rows of the keys.
-        shares: How many of the files that it asked for keys can hold them.
-    """
-
-    rows: RowsPlan
-    shares: Shares
-
-
 def how_followed(
-    analysis: Analysis, key: tuple[str, ...], why_no_sums: str | None, run: RunPlans | None = None
+    analysis: Analysis, key: tuple[str, ...], why_no_sums: str | None, rows: RowsPlan | None = None
 ) -> tuple[str, ...]:
     """How a text follows its tables, as sentences: by its sums, or by keys and why not by sums; none without changes.
 
@@ -121,7 +101,7 @@ def how_followed(
         analysis: What the text says.
         key: The key of its table; empty if it has none.
         why_no_sums: Why its table is not kept by sums, as a clause; None if it is.
-        run: What a run has carried out; None if its keys are not known.
+        rows: How a run has computed the rows of the keys; None if its keys are not known.
     """
     facts = analysis.facts
     if not facts.followed:
@@ -132,7 +112,7 @@ def how_followed(
     verdict = analysis.verdict(key)
     if verdict.touch is None:
         return (f"All rows are computed if one of its tables moved, because {verdict}.",)
-    lines = follow(analysis.query, verdict.touch.columns, facts.followed, facts.small, run).sentences
+    lines = follow(analysis.query, verdict.touch.columns, facts.followed, facts.small, rows).sentences
     return (*lines, f"The table is not kept by sums, because {why_no_sums}.")
 
 
@@ -141,7 +121,7 @@ def follow(
     touch: tuple[str, ...],
     followed: Collection[str],
     small: Collection[str] = (),
-    run: RunPlans | None = None,
+    rows: RowsPlan | None = None,
 ) -> Following:
     """How a query follows its tables.
 
@@ -150,25 +130,24 @@ def follow(
         touch: The columns of its result by which changes are followed.
         followed: The tables whose changes are followed.
         small: The tables that are read whole instead of by keys.
-        run: What a run has carried out; None if its keys are not known.
+        rows: How a run has computed the rows of the keys; None if its keys are not known.
 
     Raises:
         NotFollowedError: Changes cannot be followed.
     """
-    shares: Shares = {} if run is None else run.shares
     plans = {table: touched_plan(query, touch, (table,), small) for table in followed}
     paths = tuple(
-        ChangePath(table, _reads(_places(plan.steps), plan.read_whole, small, shares), plan.touched is not None)
+        ChangePath(table, _reads(_places(plan.steps), plan.read_whole, small), plan.touched is not None)
         for table, plan in plans.items()
     )
     every = touched_plan(query, touch, followed, small)
     if every.touched is None or not touch:
         return Following(touch, paths, values_before=every.values_before, notes=query.notes)
-    rows = rows_of_any_keys(query, every, small) if run is None else run.rows
+    rows = rows or rows_of_any_keys(query, every, small)
     return Following(
         touch,
         paths,
-        _reads(_places((), rows), rows.read_whole, small, shares),
+        _reads(_places((), rows), rows.read_whole, small),
         _for_some_keys(query, every, rows, small),
         every.values_before,
         query.notes,
@@ -190,22 +169,21 @@ def _places(steps: Iterable[Step], rows: RowsPlan | None = None) -> list[SourceR
 
 
 def _reads(
-    places: Iterable[SourceRows], read_whole: Iterable[tuple[str, str]], small: Collection[str], shares: Shares
+    places: Iterable[SourceRows], read_whole: Iterable[tuple[str, str]], small: Collection[str]
 ) -> tuple[TableRead, ...]:
     """What is read at some places, each table once for what its rows are sought by."""
     why_whole = dict(read_whole)
     reads = dict[TableRead, None]()
     for place in places:
         if place.any_of:
-            by = sought_by(place)
-            reads[TableRead(place.table, by, None, shares.get((place.table, by)))] = None
+            reads[TableRead(place.table, _sought_by(place))] = None
         else:
             why = "it is small" if place.table in small else why_whole.get(place.table, "no key limits it")
             reads[TableRead(place.table, None, why)] = None
     return tuple(reads)
 
 
-def sought_by(place: SourceRows) -> str:
+def _sought_by(place: SourceRows) -> str:
     """The expressions by which rows are sought; alternatives are separated by "or"."""
     alternatives = dict.fromkeys(
         " and ".join(dict.fromkeys(_plain(text) for each in alternative for text, _ in each.pairs))

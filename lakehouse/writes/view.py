@@ -291,7 +291,7 @@ class View(Write):
         from lakehouse.views.on_spark.run_facts import report_of
 
         key, refresh, answer = run.table.key_columns, run.asset.policy.chosen_refresh, PolicyAnswer.COMPUTED
-        plans, write = None, None
+        plan, write = None, None
         match computed:
             case Unmoved():
                 how, sums = "nothing, because no change reaches a row of it", why_no_sums_yet(run, bound.analysis)
@@ -299,7 +299,7 @@ class View(Write):
             case Sums(groups=groups):
                 how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
                 sums = computed
-            case OfKeys(rows=rows, touched=touched, plans=plans, need=need, read_whole=read_whole):
+            case OfKeys(rows=rows, touched=touched, plan=plan, need=need, read_whole=read_whole):
                 how, sums = (
                     f"the rows of touched keys ({', '.join(touched.columns)})",
                     why_no_sums_yet(run, bound.analysis),
@@ -317,7 +317,7 @@ class View(Write):
         if not isinstance(computed, Unmoved):
             tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
         digest, why_no_sums = (sums.digest, None) if isinstance(sums, Sums) else (None, sums)
-        followed = how_followed(bound.analysis, key, why_no_sums, plans)
+        followed = how_followed(bound.analysis, key, why_no_sums, plan)
         run = replace(run, sums=digest, view=report_of(run, bound, how, followed))
         return (run, self) if write is None else write.complete(spark, run)
 

@@ -214,9 +214,6 @@ class Listed:
     def head(self) -> Head | None:
         return Head(max(self.versions), "t", {}, ())
 
-    def file_ranges(self, version: int, columns: Collection[str]) -> None:
-        return None
-
     def file_schema(self, version: int) -> FileSchema | None:
         return None
 

@@ -54,9 +54,6 @@ class History:
     def live_rows(self, version: int) -> int | None:
         return None
 
-    def file_ranges(self, version: int, columns: Collection[str]) -> None:
-        return None
-
     def file_schema(self, version: int) -> FileSchema | None:
         return None
 

@@ -1,10 +1,9 @@
 """What is said of how a view follows its tables: over which tables, by which keys, of how many files."""
 
-from lakehouse.delta.file_ranges import FileShare
-from lakehouse.views.explained import RunPlans, follow
+from lakehouse.views.explained import follow
 from lakehouse.views.plan import KeyFacts
 from lakehouse.views.query import read
-from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
+from lakehouse.views.rows_plan import rows_plan
 from lakehouse.views.touched_plan import touched_plan
 from tests.views import queries
 
@@ -46,24 +45,11 @@ def test_what_only_some_keys_need_is_said_apart():
     assert some.startswith("If NULL or a constant of the query is among the keys, they also need all of o (")
 
 
-def test_a_run_says_how_many_files_can_hold_the_keys():
-    text = "SELECT c.nat, sum(o.amt) AS s FROM o JOIN c ON o.cust = c.id GROUP BY c.nat"
-    query = read(text, queries.TABLES)
-    touched = touched_plan(query, ("nat",), ("o", "c"))
-    shares = {("o", "cust"): FileShare(32, 31, ("cust",)), ("c", "id"): FileShare(100, 2)}
-    run = RunPlans(rows_of_any_keys(query, touched), shares)
-    assert list(follow(query, ("nat",), ("o", "c"), (), run).sentences)[1:] == [
-        "Changes of o reach the keys over c by id (2 % of 100 files).",
-        "Changes of c have the keys.",
-        "The rows of the keys are computed from o by cust (97 % of 32 files: not laid out by cust), c by nat.",
-    ]
-
-
 def test_a_run_whose_keys_hold_null_says_what_it_has_read():
     query = read("SELECT c.seg, sum(o.amt) AS s FROM o LEFT JOIN c ON o.cust = c.id GROUP BY c.seg", queries.TABLES)
     touched = touched_plan(query, ("seg",), ("o", "c"))
     with_null = rows_plan(query, touched, KeyFacts(str(touched.touched), frozenset(), lambda _, __: True))
-    lines = follow(query, ("seg",), ("o", "c"), (), RunPlans(with_null, {})).sentences
+    lines = follow(query, ("seg",), ("o", "c"), (), with_null).sentences
     assert lines[3] == (
         "The rows of the keys are computed from all of o (rows without a match have such a key), all of c (rows without a "
         "match have such a key)."

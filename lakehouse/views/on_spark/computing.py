@@ -15,13 +15,11 @@ from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import Local, is_empty
 from lakehouse.views.analysis import Whole
-from lakehouse.views.explained import RunPlans, Shares
 from lakehouse.views.on_spark.bound_text import BoundText
-from lakehouse.views.on_spark.file_shares import file_shares
 from lakehouse.views.on_spark.inexact import why_every_key
 from lakehouse.views.on_spark.output_columns import are_as_read, convert_keys, keeps_keys_apart
 from lakehouse.views.on_spark.parameters import with_values
-from lakehouse.views.plan import KeyFacts, RowsPlan, SourceRows, TouchedPlan
+from lakehouse.views.plan import KeyFacts, RowsPlan, TouchedPlan
 from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
 from lakehouse.views.touched_plan import touch_columns
 from lakehouse.views.view_text import NotFollowedError
@@ -34,14 +32,14 @@ class OfKeys:
     Args:
         rows: The rows.
         touched: The keys.
-        plans: What was carried out.
+        plan: How they were computed.
         need: Why all of a followed table is read; None if none is.
         read_whole: Which tables are read whole, and why, as a clause; None if none is.
     """
 
     rows: DataFrame
     touched: Touched
-    plans: RunPlans
+    plan: RowsPlan
     need: NeedOfAllRows | None = None
     read_whole: str | None = None
 
@@ -128,17 +126,7 @@ def _of_keys(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame, numbe
     touched = touched_keys(bound, plan, rows, keys, number)
     if touched is None:
         return Whole(NeedOfAllRows.PLAN, "two keys may be one in the declared type of their column")
-    plans = RunPlans(needed, _shares(bound, plan, needed))
-    return OfKeys(touched.restrict(rows), touched, plans, *_read_whole(bound, plan, needed))
-
-
-def _shares(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> Shares:
-    """How many of the files that were asked for keys can hold them."""
-    sql = [
-        tuple(bound.execution.bind(part) if isinstance(part, SourceRows) else part for part in one)
-        for one in (*(step.sql for step in (*plan.steps, *needed.steps)), needed.text)
-    ]
-    return file_shares(sql, bound.execution.keys, bound.execution.source, bound.facts.ranges_of)
+    return OfKeys(touched.restrict(rows), touched, needed, *_read_whole(bound, plan, needed))
 
 
 def _read_whole(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> tuple[NeedOfAllRows | None, str | None]:

@@ -76,20 +76,6 @@ def _condition(frame: DataFrame, restriction: Restriction, keys: Local | DataFra
             return (f"({sql}) AND ", *semi_join)
 
 
-def literal_values(
-    frame: DataFrame, restriction: Restriction, keys: Local | DataFrame
-) -> dict[str, list[Literal]] | None:
-    """The values by which literals leave out files, by the columns of the rows; None if no literal leaves out any."""
-    values = _values(restriction, keys)
-    if values is None or (values and _literals(frame, restriction, keys, values) is None):
-        return None
-    return {
-        column: list(dict.fromkeys(key[place] for key in values))
-        for place, column in enumerate(restriction.columns)
-        if column is not None
-    }
-
-
 def _values(restriction: Restriction, keys: Local | DataFrame) -> list[tuple[Literal, ...]] | None:
     """The distinct keys that a row may have, if they are at the driver and have literals."""
     if not isinstance(keys, Local):

@@ -6,10 +6,9 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from lakehouse.delta.file_ranges import FileRanges
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import images_of_many_rows
-from lakehouse.read.content import Feed, SourceRead
+from lakehouse.read.content import Feed
 from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.run import Run, ViewReport
@@ -52,12 +51,7 @@ def _facts(run: Run, inputs: Mapping[str, str]) -> TableFacts:
     names = {table: run.asset.inputs[name] for table, name in inputs.items()}
     sources = {table: run.sources[name] for table, name in names.items() if name in run.sources}
 
-    def ranges_of(table: str, columns: Collection[str]) -> FileRanges | None:
-        read, source = run.read_of(inputs[table]), sources.get(table)
-        at = read.source_at if isinstance(read, SourceRead) else read
-        return None if source is None or at is None else source.log.file_ranges(at.version, columns)
-
-    return replace(_facts_of(sources), ranges_of=ranges_of, needs_whole_keys=run.table.asks_for_unique_keys)
+    return replace(_facts_of(sources), needs_whole_keys=run.table.asks_for_unique_keys)
 
 
 def _facts_of(sources: Mapping[str, Source]) -> TableFacts:

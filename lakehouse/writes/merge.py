@@ -143,7 +143,7 @@ class Merge(Stated):
 
 def doubts_of(asset: str, write: Write) -> tuple[str, ...]:
     """Why the rows that an asset returned may be others than those of a recompute, as sentences; only of a `Merge`."""
-    sentences = doubts(write.rows, write.touched) if isinstance(write, Merge) else ()
+    sentences = doubts(write.rows) if isinstance(write, Merge) else ()
     return tuple(f"The table of {asset} may come to differ from a recompute: {sentence}" for sentence in sentences)
 
 

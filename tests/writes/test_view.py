@@ -208,14 +208,12 @@ def test_a_source_that_every_change_reads_whole_is_refused_by_strict_and_warned_
 
 
 @pytest.mark.slow
-def test_a_run_says_of_how_many_files_the_keys_may_be(lake: Lake) -> None:
+def test_a_run_reports_how_it_followed_its_tables_and_the_lineage(lake: Lake) -> None:
     def named(src: Changes, dim: Changes) -> View:
         return View("SELECT s.id, d.name FROM src s JOIN dim d ON s.k = d.k")
 
     lake.create("dim", [("a", "A", 1), ("b", "B", 1)], DIM)
     lake.create("src", [(0, "a", 0), (1, "b", 0)], SRC)
-    for first in (10, 20, 30):  # a file each, of which none is laid out by k
-        lake.insert("src", [(first, "a", 0), (first + 1, "b", 0), (first + 2, "b", 0)])
     lake.materialize(named, BY_ID)
     lake.sql("UPDATE {dim} SET name = 'new' WHERE k = 'a'")
     step, write = ready(lake, named, BY_ID)
@@ -225,11 +223,9 @@ def test_a_run_says_of_how_many_files_the_keys_may_be(lake: Lake) -> None:
     assert report is not None
     assert report.computed == "the rows of touched keys (id)"
     _, src, dim, rows, sums = report.followed
-    size = lake.ref("src").log(lambda: lake.spark).size()
-    files = 0 if size is None else size.files
-    assert dim == f"Changes of dim reach the keys over src by k (100 % of {files} files: not laid out by k)."
+    assert dim == "Changes of dim reach the keys over src by k."
     assert src == "Changes of src have the keys."
-    assert rows.startswith("The rows of the keys are computed from src by id (")
+    assert rows.startswith("The rows of the keys are computed from src by id")
     assert sums.endswith("not kept by sums, because the query has no GROUP BY.")
     assert lake.rows("named")[0] == (0, "new")
     assert report.lineage == {"id": (("src", "id"),), "name": (("dim", "name"),)}

@@ -19,10 +19,11 @@ from lakehouse.errors import LakehouseError
 from lakehouse.errors.gathered import apart
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.spark.types import as_struct
+from lakehouse.views.algebra import Query
 from lakehouse.views.analysis import Analysis, TableFacts
 from lakehouse.views.on_spark.bound_text import types_of
 from lakehouse.views.query import names_in, read
-from lakehouse.views.view_text import Origin, ViewText, with_place
+from lakehouse.views.view_text import NotFollowedError, Origin, ViewText, with_place
 
 _UNKNOWN_COLUMN = "VIEW_UNKNOWN_COLUMN"
 
@@ -73,9 +74,10 @@ class _Columns:
             schemas = {name: None if key is None else self.of(key) for name, key in sources.items()}
             of_sources = {name: schema for name, schema in schemas.items() if schema is not None}
             if len(of_sources) == len(schemas):
-                query = Analysis.of(text, of_sources, TableFacts(), table.name).query
-                of_query = {output.name: query.types.get(output.column, "") for output in query.outputs}
-                columns = {name: declared.get(name) or of_query[name] for name in of_query}
+                query = Analysis.of(text, of_sources, TableFacts(), table.name).read
+                if isinstance(query, Query):  # else Spark alone knows its columns
+                    of_query = {output.name: query.types.get(output.column, "") for output in query.outputs}
+                    columns = {name: declared.get(name) or of_query[name] for name in of_query}
         if columns is not None:
             _refuse_columns_of_table(table, text, columns)
         return columns
@@ -141,7 +143,8 @@ def _refuse_columns_of_table(table: AssetTable, text: ViewText, columns: Mapping
 def _refuse_condition(condition: str, columns: Mapping[str, str], text: ViewText, asset: str) -> None:
     """Refuses an expectation over columns that there are not; what else is wrong with its text, `validate` says."""
     try:
-        read(f"SELECT (\n{condition}\n) AS holds FROM row", {"row": columns})
+        with suppress(NotFollowedError):
+            read(f"SELECT (\n{condition}\n) AS holds FROM row", {"row": columns})
     except ViewError as error:
         if error.code != _UNKNOWN_COLUMN or error.place is None:
             return

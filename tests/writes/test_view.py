@@ -309,7 +309,7 @@ def test_only_snapshots_are_computed_whole_in_each_run(lake: Lake) -> None:
         ("SELECT 1 AS id", "VIEW_UNUSED_INPUT", "does not name the input src"),
         ("SELECT id, rand() AS r FROM src", "VIEW_NOT_DETERMINISTIC", "rand"),
         ("SELECT nothing AS id FROM src", "VIEW_UNKNOWN_COLUMN", "nothing"),
-        ("SELECT id FROM src WHERE", "VIEW_SYNTAX", "WHERE"),
+        ("SELECT id FROM src WHERE", "VIEW_SYNTAX", "Spark cannot read the text"),
     ],
 )
 def test_a_text_that_cannot_be_kept_is_refused_before_anything_is_written(

@@ -109,7 +109,7 @@ def _views_in(files: Iterable[Path], folder: Path) -> "list[_FileView]":
             view = _FileView.of(file, folder, text)
             if (other := views.get(view.name.lower())) is not None:
                 what = f"{view.name} is the view of {shown(str(other.path))}, too"
-                raise view.error("VIEW_TWICE", what, "Give each view a name of its own.", view.name)
+                raise view.error("VIEW_FILE", what, "Give each view a name of its own.", view.name)
             views[view.name.lower()] = view
             continue
         gathered = gathering()
@@ -205,11 +205,11 @@ class _FileView:
         refuse_other_parameters(self.query, self.name)
         for table in self.snapshots - tables.keys():
             remedy = f"Name tables of the query: {', '.join(tables)}."
-            raise self.error("VIEW_PROPERTY", f"{SNAPSHOT} names {table}, which the query does not", remedy, SNAPSHOT)
+            raise self.error("VIEW_HEAD", f"{SNAPSHOT} names {table}, which the query does not", remedy, SNAPSHOT)
         for name in self.statement.properties:
             if name.lower().startswith(OWN) and name not in (SNAPSHOT, TOUCH):
                 remedy = f"The properties of this kind are {SNAPSHOT} and {TOUCH}."
-                raise self.error("VIEW_PROPERTY", f"{name} means nothing", remedy, name)
+                raise self.error("VIEW_HEAD", f"{name} means nothing", remedy, name)
 
     def asset(self, keys: Mapping[str, dg.AssetKey], common: Mapping[str, Any]) -> dg.AssetsDefinition:
         """The asset of the view.
@@ -282,7 +282,7 @@ def _table(text: str, statement: Statement, file: str, expectations: tuple[Expec
     except ValueError as error:
         what, remedy = clause(str(error)), "Correct the head of the statement."
         place = max(0, text.find(statement.name[-1]))
-        raise view_error("VIEW_TABLE", what, remedy, text, place, Origin(file)) from error
+        raise view_error("VIEW_HEAD", what, remedy, text, place, Origin(file)) from error
 
 
 def _opening_comment(text: str) -> str | None:

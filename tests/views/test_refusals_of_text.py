@@ -35,7 +35,7 @@ BY_THE_TEXT = [
     ("SELECT id, TIMESTAMP '7:05:00 UTC' AS t FROM o", "VIEW_NOT_DETERMINISTIC", "'7:05:00 UTC'"),
     ("SELECT id, to_timestamp('T08:15+01:00') AS t FROM o", "VIEW_NOT_DETERMINISTIC", "'T08:15+01:00'"),
     ("SELECT id FROM o WHERE id = ?", "VIEW_PARAMETER", "?"),
-    ("SELECT id FROM ${db}.o", "VIEW_VARIABLE", "${db}.o"),
+    ("SELECT id FROM ${db}.o", "VIEW_TEMPLATE", "${db}.o"),
     ("SELECT id FROM o; SELECT id FROM c", "VIEW_STATEMENT", "; SELECT id FROM c"),
     ("DELETE FROM o", "VIEW_STATEMENT", "DELETE FROM o"),
     ("", "VIEW_STATEMENT", ""),

@@ -46,21 +46,21 @@ def refuse_other_statement(reader: TokenReader) -> None:
             "AUTO CDC folds events in their sequence, which no query says",
             _CDC.format(name=name),
             first,
-            "VIEW_AUTO_CDC",
+            "VIEW_STATEMENT",
         )
     if "STREAMING" in words or "LIVE" in words:
         reader.refuse(
             "a STREAMING TABLE keeps each row that it has read once, which is an Append and no query",
             _STREAMING.format(name=name),
             first,
-            "VIEW_STREAMING_TABLE",
+            "VIEW_STATEMENT",
         )
     if "FLOW" in words:
         reader.refuse(
             "a FLOW appends to a table that stands elsewhere, and here a table has one asset",
             _STREAMING.format(name=name),
             first,
-            "VIEW_FLOW",
+            "VIEW_STATEMENT",
         )
     if words[:1] != ["CREATE"] or "MATERIALIZED" not in words:
         reader.refuse(

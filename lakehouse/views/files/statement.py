@@ -321,6 +321,6 @@ def _with_query(reader: TokenReader, statement: Statement) -> Statement:
         pass
     if not reader.is_at_end:
         reader.refuse(
-            "a second statement begins here", "Give each view a file of its own.", reader.next(), "VIEW_STATEMENTS"
+            "a second statement begins here", "Give each view a file of its own.", reader.next(), "VIEW_STATEMENT"
         )
     return replace(statement, query=reader.text[begin.start : last.end], query_offset=begin.start)

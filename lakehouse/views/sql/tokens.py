@@ -154,7 +154,7 @@ def _refuse_templates(text: str, sequence: tuple[Token, ...], origin: Origin) ->
     variable = text.find("${")
     if variable >= 0:
         raise view_error(
-            "VIEW_VARIABLE",
+            "VIEW_TEMPLATE",
             "Spark would replace ${...} by the value of a setting, which no table records",
             "Name a parameter, as in :day, and give its value: View(text, args={'day': ...}), or write the value.",
             text,

@@ -311,17 +311,17 @@ NAMES = {
     "a parameter": ("CREATE MATERIALIZED VIEW a.b AS SELECT x FROM c WHERE x > :y", "VIEW_PARAMETER", ":y"),
     "an unknown property": (
         "CREATE MATERIALIZED VIEW a.b TBLPROPERTIES ('lakehouse.snapshots' = 'c') AS SELECT x FROM c",
-        "VIEW_PROPERTY",
+        "VIEW_HEAD",
         "lakehouse.snapshots means nothing",
     ),
     "a snapshot that is not there": (
         "CREATE MATERIALIZED VIEW a.b TBLPROPERTIES ('lakehouse.snapshot' = 'c, d') AS SELECT x FROM c",
-        "VIEW_PROPERTY",
+        "VIEW_HEAD",
         "names d",
     ),
     "an unsafe property": (
         "CREATE MATERIALIZED VIEW a.b TBLPROPERTIES (delta.setTransactionRetentionDuration = 'interval 1 day') AS SELECT x FROM c",
-        "VIEW_TABLE",
+        "VIEW_HEAD",
         "is refused",
     ),
     "an expectation": (
@@ -362,7 +362,7 @@ def test_two_files_of_one_view_are_refused(tmp_path: Path):
         ViewError, match=r"sql/gold/others.sql: GOLD.customers is the view of .*/sql/gold/customers.sql, too"
     ) as error:
         views_from(sql)
-    assert error.value.code == "VIEW_TWICE"
+    assert error.value.code == "VIEW_FILE"
 
 
 def test_names_of_tables_that_dagster_gives_to_no_input_are_names_of_inputs_with_another_end(tmp_path: Path):

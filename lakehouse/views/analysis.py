@@ -133,7 +133,8 @@ class Analysis:
             refuse_values_of_the_run(text.args)
             query = read(text.text, schemas, tuple(text.args))
             given = tuple(output.name for output in query.outputs)
-            return cls(text, _with_declared_names(text, query), facts, given, digest_of_names(query), asset)
+            named = _with_declared_names(text, query)
+            return cls(text, named, facts, given, digest_of_names(named), asset)
         except NotFollowedError as error:
             why = Reason(error.reason.clause, text.origin.place(error.reason.place))
             columns = sorted((table, sorted(columns.items())) for table, columns in schemas.items())

@@ -12,8 +12,8 @@ from warnings import catch_warnings
 from pyspark.sql import DataFrame
 
 from lakehouse.errors.views import ViewError
-from lakehouse.views.files.tokens import Token, TokenKind, tokens
 from lakehouse.views.functions import OF_THE_RUN
+from lakehouse.views.sql.tokens import Token, TokenKind, tokens
 
 _CUTS = {"limit": "A limit", "tail": "A limit", "offset": "An offset", "sample": "A sample"}
 

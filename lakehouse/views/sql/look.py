@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lakehouse.views.algebra import Place
-from lakehouse.views.files.tokens import Token, tokens
 from lakehouse.views.sql.parsing import Parsed, Text, cut, define_windows, of_the_run, parse, require_known_calls
 from lakehouse.views.sql.refusals import why_not_followed
+from lakehouse.views.sql.tokens import Token, tokens
 from lakehouse.views.view_text import NotFollowedError, Reason
 
 

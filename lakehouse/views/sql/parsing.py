@@ -14,9 +14,9 @@ from sqlglot.expressions.core import Expr
 
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.algebra import Place
-from lakehouse.views.files.tokens import Token, TokenKind, tokens
 from lakehouse.views.functions import CALLABLE, OF_THE_RUN
 from lakehouse.views.sql.row_sql import TIME
+from lakehouse.views.sql.tokens import Token, TokenKind, tokens
 from lakehouse.views.view_text import NotFollowedError
 
 CALLED = "called"

@@ -33,7 +33,7 @@ from lakehouse.read.feed_trust import Source
 from lakehouse.read.past_changes import restate
 from lakehouse.read.read_plan import Archive, InputFacts, read_plan
 from lakehouse.read.resolve import read_changes
-from lakehouse.read.run import Run, own_mark_is_old, position_of
+from lakehouse.read.run import OtherTable, Run, own_mark_is_old, position_of
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.listeners import AllOutside, Evaluated, Message, Notice, PhaseEnded, QuarantineWritten, tell
 from lakehouse.spark.session import settings_of_rows
@@ -93,6 +93,7 @@ def begin(
         compare_because = _why_other_quarantine(spark, asset, cursor, () if slice is None else slice.keys)
     if together is None and compare_because is not None:
         together = decision_by_policy(asset, Reconcile(compare_because))
+    mark = cursor.mark if isinstance(cursor, Known) and asset.table.quarantines else None
     run = Run(
         asset=asset,
         run_id=run_id,
@@ -103,8 +104,7 @@ def begin(
         definition=parts,
         together=together,
         request=request,
-        beside=cursor.mark.beside if isinstance(cursor, Known) and asset.table.quarantines else None,
-        quarantine=cursor.mark.quarantine if isinstance(cursor, Known) and asset.table.quarantines else None,
+        other_table=OtherTable() if mark is None else OtherTable(mark.beside, mark.quarantine),
     )
     refuse_unsafe(run, head)
     if request.go_on_from is None or asset.past is PastRows.KEPT:
@@ -302,7 +302,7 @@ class Materialization:
             tell(Message(sentence))
         with as_explained(self.run):
             run, write = complete(self.spark, self._in_session(), write)
-        if run.extract is not None or run.view is not None:  # the asset's page shows it
+        if run.facts.extract is not None or run.facts.view is not None:  # the asset's page shows it
             self.run = run
         return run, write
 

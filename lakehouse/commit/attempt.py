@@ -16,7 +16,7 @@ from lakehouse.difference.broken_promises import broken_promise
 from lakehouse.difference.statements import Planned, Skip, Statement, WithQuarantine, of_table, replaced_rows
 from lakehouse.errors import CommitError, LakehouseError, StaleInputsError
 from lakehouse.read.archive import archive_begins
-from lakehouse.read.run import Run
+from lakehouse.read.run import OtherTable, Run
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
 from lakehouse.spark.listeners import Doing, Message, QuarantineWritten, phase, tell
 from lakehouse.writes.write import Write, plan
@@ -130,7 +130,7 @@ def try_both(writing: Writing, planned: Planned, head: Head | None) -> tuple[Wri
             tell(QuarantineWritten(version, rows_of(attempt.own)))
         has_quarantine = writing.run.table.quarantines and version != NO_TABLE
         beside, table_id = (version, None if at is None else at.table_id) if has_quarantine else (None, None)
-        writing = replace(writing, run=replace(writing.run, beside=beside, quarantine=table_id))
+        writing = replace(writing, run=replace(writing.run, other_table=OtherTable(beside, table_id)))
     statement = of_table(planned)
     return writing, None if isinstance(statement, Skip) else try_once(writing, statement, head)
 
@@ -168,7 +168,7 @@ def _mark(writing: Writing, head: Head | None, statement: Statement) -> Mark:
 def _log_after(writing: Writing, head: Head | None) -> int | None:
     """The version since which the table archives its source; None if the rows are not the source's whole log."""
     run = writing.run
-    if not run.archives_source:
+    if not run.facts.archives_source:
         return None
     return archive_begins(run.changes[0], run.cursor, writing.log, head)
 

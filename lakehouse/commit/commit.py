@@ -124,7 +124,7 @@ def _refuse_lead(run: Run, other: Known) -> None:
     Raises:
         StaleInputsError (OVERTAKEN): It does not. The step runs again, finds the quarantine ahead, and compares.
     """
-    if run.beside is not None and run.beside > other.mark.version_of_quarantine:
+    if run.other_table.version is not None and run.other_table.version > other.mark.version_of_quarantine:
         raise StaleInputsError.overtaken(run.name, other.mark.run, other.version)
 
 

@@ -117,7 +117,7 @@ def _repeats(run: Run, newest: Known) -> bool:
     """Whether the newest commit is the run's own, with the same snapshot inputs and no stale base."""
     if run.changes or run.partitions or newest.stale_base:
         return False
-    return run.is_own(newest.mark) and newest.mark.reads == run.reads and newest.mark.extract == run.extract
+    return run.is_own(newest.mark) and newest.mark.reads == run.reads and newest.mark.extract == run.facts.extract
 
 
 def _supersedes(run: Run, newest: Known, done: int | None) -> bool:
@@ -154,7 +154,7 @@ def covers(newest: Known, run: Run) -> bool:
 
 def _has_definition_of(mark: Mark, run: Run) -> bool:
     same = mark.definition is None or mark.definition == run.definition
-    same = same and may_be_same(mark.query, run.query)
+    same = same and may_be_same(mark.query, run.facts.query)
     return same and mark.code_version == run.asset.code_version and run.asset.why_new_code(mark) is None
 
 

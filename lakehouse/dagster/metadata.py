@@ -83,10 +83,10 @@ def report(
     metadata |= facts.fetch("what was read", lambda: {"read": _reads(run)}, {})
     metadata |= facts.fetch("how many changes were read", lambda: _changes_read(run), {})
     metadata |= facts.fetch("how old the changes were", lambda: _oldest_change(run, time.time()), {})
-    if run.extract is not None:
-        metadata["extract"] = str(run.extract)
-    if run.view is not None:
-        metadata |= {"computed": run.view.computed} | _sentences(run.view)
+    if run.facts.extract is not None:
+        metadata["extract"] = str(run.facts.extract)
+    if run.facts.view is not None:
+        metadata |= {"computed": run.facts.view.computed} | _sentences(run.facts.view)
     behind = sum(changes.behind for changes in run.changes)
     if behind:
         metadata["behind"] = behind
@@ -198,8 +198,8 @@ def _lineage(execution: dg.AssetExecutionContext, run: Run, outcome: Outcome | N
 
     Dagster shows the lineage of the last materialization alone, so a step that did not look at the query repeats it.
     """
-    if run.view is not None:
-        return {_LINEAGE: column_lineage(run.view)} if run.view.lineage else {}
+    if run.facts.view is not None:
+        return {_LINEAGE: column_lineage(run.facts.view)} if run.facts.view.lineage else {}
     is_repeated = isinstance(outcome, NothingToDo) and run.asset.counts_touched_keys
     last = _last_materialization(execution, run) if is_repeated else None
     lineage = None if last is None else last.metadata.get(_LINEAGE)

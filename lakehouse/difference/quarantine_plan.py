@@ -19,7 +19,7 @@ from lakehouse.difference.expectations import Judged
 from lakehouse.difference.statements import Create, Planned, Skip, Statement, WithQuarantine
 from lakehouse.errors import TableError
 from lakehouse.read.asset import Asset, PastRows
-from lakehouse.read.run import Run
+from lakehouse.read.run import OtherTable, Run
 from lakehouse.read.touched import Touched
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.fitting import Breach, fit
@@ -70,7 +70,8 @@ def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None, *, sets
     if isinstance(cursor, Fresh) and cursor.foreign is not None:
         raise TableError.foreign_table(ref.name, ref.location, cursor.foreign, "quarantine")
     asset = Asset(ref.name, run.table.quarantine, ref, PastRows.COMPUTED)
-    return Run(asset, run.run_id, cursor, own_head, slice=run.slice, beside=version_of(head), sets_all=sets_all)
+    table = OtherTable(version_of(head), sets_all=sets_all)
+    return Run(asset, run.run_id, cursor, own_head, slice=run.slice, other_table=table)
 
 
 def _plan(

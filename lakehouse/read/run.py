@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any
 
 from pyspark.sql.types import StructType
 
@@ -40,6 +41,44 @@ class ViewReport:
     lineage: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict[str, tuple[tuple[str, str], ...]])
 
 
+@dataclass(frozen=True, slots=True)
+class WriteFacts:
+    """What a write says of itself, for the mark of its commit and the page of its asset; each kind has its own parts.
+
+    Args:
+        extract: Of extracts: the version of the extract that the table holds after this run.
+        scope: Of extracts: the digest of the scope; None also if it has too many values.
+        columns: Of a `Merge`: the digest of the columns of the result.
+        query: Of a `View`: its query, once the result was planned.
+        sums: Of counts and sums: their digest.
+        view: Of a `View`: what it says of itself.
+        archives_source: Of an `Append`: whether it adds the whole log of its one source.
+    """
+
+    extract: ExtractVersion | None = None
+    scope: str | None = None
+    columns: str | None = None
+    query: QueryDigest | None = None
+    sums: str | None = None
+    view: ViewReport | None = None
+    archives_source: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTable:
+    """The other table, of a table and its quarantine, as the marks of both name it; empty without a quarantine.
+
+    Args:
+        version: The version of the quarantine that goes with the commit; in the run of a quarantine, of the table.
+        quarantine: The table id of the quarantine.
+        sets_all: Whether the run of a quarantine sets all of it (or of its partitions), and not the rows of some keys.
+    """
+
+    version: int | None = None
+    quarantine: str | None = None
+    sets_all: bool = False
+
+
 class CommitReason(Enum):
     """Why a commit is due although no row differs, as a sentence: what a later run would otherwise do again."""
 
@@ -72,19 +111,11 @@ class Run:
         definition: What decides which rows the run is about, part by part.
         together: What is decided for all inputs at once; None if each input goes by its own position.
         request: What a user asks of the run by its tags.
-        extract: The version of the extract that the table holds after this run; None unless it is kept from extracts.
-        scope: The digest of the extract's scope; None without an extract, or if its scope has too many values.
         must_record: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position; or because extracts of several scopes have one version.
         sizes: How much each input holds, as far as a run reads all of it; None if that is unknown.
-        columns: The digest of the columns of its result, of a `Merge`; None of another write.
-        query: The query of a `View`, once its result was planned; None of another write.
-        sums: The digest of the sums of an `Aggregate`; None of another write.
-        view: What a `View` says of itself; None of another write.
-        archives_source: Whether an `Append` adds the whole log of its one source.
-        beside: The version of the table's quarantine, for its mark; of the table, in the run of a quarantine.
-        quarantine: The table id of that quarantine; None without one.
-        sets_all: Whether the run of a quarantine sets all of it (or of its partitions), and not the rows of some keys.
+        facts: What the write of the asset says of itself; empty before the asset's function has returned.
+        other_table: The other table, of a table with a quarantine and of the quarantine.
     """
 
     asset: Asset
@@ -99,18 +130,14 @@ class Run:
     definition: Definition = field(default_factory=dict[str, str])
     together: Reconcile | Refuse | None = None
     request: UserRequest = field(default_factory=UserRequest)
-    extract: ExtractVersion | None = None
-    scope: str | None = None
     must_record: bool = False
     sizes: tuple[Size | None, ...] = ()
-    columns: str | None = None
-    query: QueryDigest | None = None
-    sums: str | None = None
-    view: ViewReport | None = None
-    archives_source: bool = False
-    beside: int | None = None
-    quarantine: str | None = None
-    sets_all: bool = False
+    facts: WriteFacts = WriteFacts()
+    other_table: OtherTable = OtherTable()
+
+    def with_facts(self, **facts: Any) -> "Run":
+        """The same run with more of what its write says of itself."""
+        return replace(self, facts=replace(self.facts, **facts))
 
     def with_read(self, read: SourceRead, source: Source, now: int) -> "Run":
         """The same run once it has read the changes of an input; `now` in milliseconds since the epoch."""
@@ -266,7 +293,7 @@ class Run:
             return CommitReason.DECIDED
         if not isinstance(self.cursor, Known):
             return CommitReason.NO_POSITION if self.changes or self.cursor.epoch == 0 else None
-        if self.extract != self.cursor.mark.extract:
+        if self.facts.extract != self.cursor.mark.extract:
             return CommitReason.EXTRACT
         if self.is_redefined:
             return CommitReason.REDEFINED
@@ -320,7 +347,7 @@ class Run:
             return False
         mark = self.cursor.mark
         reads_changes = bool(self.changes) or self.asset.incremental
-        if mark.code_version != self.asset.code_version or (self.query is not None and self.query != mark.query):
+        if mark.code_version != self.asset.code_version or self.facts.query not in (None, mark.query):
             return True
         return reads_changes and (mark.definition != self.definition or self.asset.must_record_code(mark))
 
@@ -370,19 +397,19 @@ class Run:
             reads=self.reads,
             compared=compared,
             key=self.table.key_columns if compared or TRACK in self.definition else (),
-            aggregate=self.sums,
+            aggregate=self.facts.sums,
             log_after=log_after,
-            everything=self.sets_all or (compared and any(changes.is_initial for changes in self.changes)),
+            everything=self.other_table.sets_all or (compared and any(changes.is_initial for changes in self.changes)),
             definition=self.definition,
             decided=self._decisions,
-            extract=self.extract,
-            scope=self.scope,
-            columns=self.columns,
-            query=self.query,
+            extract=self.facts.extract,
+            scope=self.facts.scope,
+            columns=self.facts.columns,
+            query=self.facts.query,
             code=self.asset.code,
             rows=rows,
-            beside=self.beside,
-            quarantine=self.quarantine,
+            beside=self.other_table.version,
+            quarantine=self.other_table.quarantine,
             lost_to=lost_to,
         )
 

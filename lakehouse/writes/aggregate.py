@@ -124,7 +124,7 @@ class Aggregate(Write):
         stored = stored_columns(spark, run)
         sums = {name: sql for name, sql in self.sums.items() if stored is None or name.lower() in stored}
         write = replace(self, sums=sums)
-        return replace(run, sums=write.computation.digest), write
+        return run.with_facts(sums=write.computation.digest), write
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         """Adds to the sums if the table is known to hold them, and otherwise recomputes and compares them."""

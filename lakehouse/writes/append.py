@@ -72,7 +72,7 @@ class Append(Stated):
         rows = without_new_columns(spark, run, self.rows)
         leaves_out = any(each.leaves_out for each in run.table.expectations)
         is_whole_log = run.slice is None and not leaves_out and len(run.changes) == 1 and run.changes[0].is_log(rows)
-        return replace(run, archives_source=is_whole_log), replace(self, rows=rows)
+        return run.with_facts(archives_source=is_whole_log), replace(self, rows=rows)
 
     def speaks_of_all(self, run: Run) -> bool:
         return not run.changes

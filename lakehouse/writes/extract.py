@@ -111,12 +111,12 @@ def matching(frame: DataFrame, other: DataFrame, columns: tuple[str, ...], how: 
 def corrected_mark(run: Run) -> Mark | None:
     """The newest mark, if the table holds the version of the run's extract already."""
     mark = run.cursor.mark if isinstance(run.cursor, Known) else None
-    return mark if mark is not None and mark.extract == run.extract else None
+    return mark if mark is not None and mark.extract == run.facts.extract else None
 
 
 def has_scope(mark: Mark, run: Run) -> bool:
     """Whether a commit is known to have taken an extract of the same scope as the run's."""
-    return run.scope is not None and mark.scope == run.scope
+    return run.facts.scope is not None and mark.scope == run.facts.scope
 
 
 def former_rows(
@@ -168,7 +168,7 @@ def _deliveries(run: Run, past: Past) -> Iterator[tuple[Commit, Mark | None]]:
     commit = None
     for commit in standing(past.back()):
         mark = readable_mark(commit, run.name)
-        if commit.is_first or (mark is not None and mark.extract != run.extract):
+        if commit.is_first or (mark is not None and mark.extract != run.facts.extract):
             return
         if mark is not None:
             yield commit, mark
@@ -184,10 +184,11 @@ def _correction_error(run: Run, reason: str, before: int | None = None) -> Write
         reason: Why the rows are not known, as the second half of a sentence.
         before: The version of the table before the extract that took them over; None if it cannot be restored.
     """
+    extract = run.facts.extract
     restore = "" if before is None else f"RESTORE the table to version {before} and deliver its extracts again. Or d"
     return WriteError(
-        f"Extract {run.extract} of '{run.name}' lacks keys that an earlier extract {run.extract} had brought into its "
-        f"scope, and nobody can tell which rows these keys had before: {reason}.",
+        f"Extract {extract} of '{run.name}' lacks keys that an earlier extract {extract} had brought into its scope, "
+        f"and nobody can tell which rows these keys had before: {reason}.",
         f"Nothing was written. {restore or 'D'}eliver the rows of all the scopes that these keys were in as one "
-        f"extract {run.extract}, which names them: Snapshot(..., scope={{column: [values]}}).",
+        f"extract {extract}, which names them: Snapshot(..., scope={{column: [values]}}).",
     )

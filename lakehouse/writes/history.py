@@ -219,8 +219,8 @@ def open_extracted(spark: SparkSession, run: Run, shape: Shape, snapshot: Snapsh
         _refuse_later(run, shape, stored)
     if snapshot.scope_columns and run.request.restate_from is not None:
         raise WriteError(
-            f"'{run.name}' is to be restated from extract {run.extract}, but the extract has a scope, and the rows of "
-            f"other scopes would lose what came later.",
+            f"'{run.name}' is to be restated from extract {run.facts.extract}, but the extract has a scope, and "
+            f"the rows of other scopes would lose what came later.",
             "Nothing was written. Restate it from an extract without a scope.",
         )
     return lay_out(run, shape)
@@ -228,13 +228,13 @@ def open_extracted(spark: SparkSession, run: Run, shape: Shape, snapshot: Snapsh
 
 def _refuse_later(run: Run, shape: Shape, stored: DataFrame) -> None:
     """Refuses to take an extract whatever the table holds, if later rows would be dropped by that."""
-    assert run.extract is not None, "take_extract has given the version"
-    version = _literal(run.extract.value)
+    assert run.facts.extract is not None, "take_extract has given the version"
+    version = _literal(run.facts.extract.value)
     if not is_empty(stored.where(f"{quote(shape.start)} > {version} OR {quote(shape.end)} > {version}")):
         raise WriteError(
-            f"The history '{run.name}' holds rows that begin or end after {run.extract}.",
-            f"Nothing was written. To drop what came after extract {run.extract}, add the run tag "
-            f"{RESTATE_FROM}{run.name}={run.extract}.",
+            f"The history '{run.name}' holds rows that begin or end after {run.facts.extract}.",
+            f"Nothing was written. To drop what came after extract {run.facts.extract}, add the run tag "
+            f"{RESTATE_FROM}{run.name}={run.facts.extract}.",
         )
 
 
@@ -255,8 +255,8 @@ def plan_extracted_history(
         ExtractError (DELETIONS_HELD_BACK): More entities would end than may.
         WriteError: A correction lacks entities whose rows of before are not known.
     """
-    assert run.extract is not None, "take_extract has given the version"
-    version = _literal(run.extract.value)
+    assert run.facts.extract is not None, "take_extract has given the version"
+    version = _literal(run.facts.extract.value)
     at = spark.range(1).selectExpr("0L AS __version", f"{version} AS __at")
     if head is None:
         states = shape.states(_images(snapshot.rows, INSERT), at, NEVER)

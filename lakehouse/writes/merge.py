@@ -93,7 +93,7 @@ class Merge(Stated):
         rows = without_new_columns(spark, run, self.rows, self.touched.columns)
         # A column that is ignored counts as well, because other columns may be computed from whatever a source has.
         columns = digest([sorted(paths(each.schema)) for each in (self.rows, rows)])
-        return replace(run, columns=columns), replace(self, rows=rows)
+        return run.with_facts(columns=columns), replace(self, rows=rows)
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         if not run.table.key_columns:
@@ -167,7 +167,7 @@ def refuse_uncompared(spark: SparkSession, run: Run, columns: Collection[str], s
             f"there",
         )
     mark = run.cursor.mark if isinstance(run.cursor, Known) else None
-    if mark is not None and mark.columns not in (None, run.columns):
+    if mark is not None and mark.columns not in (None, run.facts.columns):
         raise UncomparedError(run.name, "the last result had other columns, and rows that no change touched may differ")
 
 

@@ -186,12 +186,12 @@ def take_extract(run: Run, write: Snapshot) -> Run:
     if run.slice is not None or run.changes:
         raise WriteError(_why_not_all(run.name), "Nothing was written.")
     version = ExtractVersion.of(write.version)
-    run = replace(run, extract=version_after(run, version, refuses_older=write.on_older == "fail"))
+    run = run.with_facts(extract=version_after(run, version, refuses_older=write.on_older == "fail"))
     again = corrected_mark(run)
-    if run.extract != version:
-        return replace(run, scope=None if again is None else again.scope)
+    if run.facts.extract != version:
+        return run.with_facts(scope=None if again is None else again.scope)
     _refuse_misfit(run, write)
-    run = replace(run, scope=_scope_digest(write))
+    run = run.with_facts(scope=_scope_digest(write))
     # The commit tells a correction that this scope, too, was delivered since the extract that is corrected.
     return replace(run, must_record=run.must_record or (again is not None and not has_scope(again, run)))
 
@@ -206,9 +206,9 @@ def _why_not_all(asset: str) -> str:
 
 def is_ignored(run: Run, write: Snapshot) -> bool:
     """Whether the table keeps what it holds, because the extract is older; the run's log then says so."""
-    if run.extract == ExtractVersion.of(write.version):
+    if run.facts.extract == ExtractVersion.of(write.version):
         return False
-    tell(Message(f"{run.name} holds extract {run.extract} and ignores the older extract {write.version}."))
+    tell(Message(f"{run.name} holds extract {run.facts.extract} and ignores the older extract {write.version}."))
     return True
 
 
@@ -216,12 +216,12 @@ def _refuse_misfit(run: Run, write: Snapshot) -> None:
     """Refuses an extract that is not what it says, before it is compared."""
     require(write.rows.columns, (*run.table.key_columns, *write.scope_columns), f"The extract of '{run.name}'")
     if write.max_deleted != 1 and "max_deleted" not in run.request.allowed and is_empty(write.rows):
-        raise ExtractError.deletions_held_back(run.name, str(run.extract), "has no row")
+        raise ExtractError.deletions_held_back(run.name, str(run.facts.extract), "has no row")
     if isinstance(write.scope, Mapping):
         beyond = write.rows.where(f"NOT ({_scope_condition(write, write.rows)})")
         for row in beyond.select(*map(quote, write.scope_columns)).take(1):
             raise ExtractError.out_of_scope(
-                run.name, str(run.extract), {name: str(row[name]) for name in write.scope_columns}
+                run.name, str(run.facts.extract), {name: str(row[name]) for name in write.scope_columns}
             )
 
 
@@ -291,4 +291,4 @@ def refuse_deletions(run: Run, write: Snapshot, deleted: Callable[[], int], stor
     if count > Fraction(str(write.max_deleted)) * rows:
         share = f"more than max_deleted={write.max_deleted} lets it delete"
         lacks = f"lacks {count:,} of the {rows:,} rows in its scope, {share}"
-        raise ExtractError.deletions_held_back(run.name, str(run.extract), lacks)
+        raise ExtractError.deletions_held_back(run.name, str(run.facts.extract), lacks)

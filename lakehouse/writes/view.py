@@ -192,9 +192,8 @@ class View(Write):
 
         with interpreting(spark(), run.inputs):
             bound = bind(spark, run, self.text)
-            run = replace(
-                with_key(run, bound.analysis), query=replace(bound.analysis.digest, columns=run.source_columns)
-            )
+            query = replace(bound.analysis.digest, columns=run.source_columns)
+            run = with_key(run, bound.analysis).with_facts(query=query)
             return self._complete(spark, run, bound, self._compute(spark, run, bound))
 
     @staticmethod
@@ -212,9 +211,9 @@ class View(Write):
         from lakehouse.views.explained import how_followed
 
         key, added, refresh = run.table.key_columns, counts_and_sums(run, analysis), run.asset.policy.chosen_refresh
-        is_kept = may_keep_sums(run) if run.view is None else run.sums is not None
+        is_kept = may_keep_sums(run) if run.facts.view is None else run.facts.sums is not None
         why_no_sums = added if isinstance(added, str) else None if is_kept else NO_SUMS_YET
-        lines = how_followed(analysis, key, why_no_sums) if run.view is None else run.view.followed
+        lines = how_followed(analysis, key, why_no_sums) if run.facts.view is None else run.facts.view.followed
         # Of the text alone: a log has types that Spark shows otherwise, such as CHAR.
         other = why_other_query(run.asset, run.cursor, QueryDigest(analysis.digest.text))
         if other is not None:
@@ -246,7 +245,7 @@ class View(Write):
         from lakehouse.views.on_spark.run_facts import why_dear
 
         key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
-        other = None if run.query is None else why_other_query(run.asset, run.cursor, run.query)
+        other = None if run.facts.query is None else why_other_query(run.asset, run.cursor, run.facts.query)
         computed = (
             _why_whole(run)
             or bound.whole
@@ -295,7 +294,7 @@ class View(Write):
         match computed:
             case Unmoved():
                 how, sums = "nothing, because no change reaches a row of it", why_no_sums_yet(run, bound.analysis)
-                run = replace(_as_marked_before(run), query=run.query)
+                run = _as_marked_before(run).with_facts(query=run.facts.query)
             case Sums(groups=groups):
                 how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
                 sums = computed
@@ -318,7 +317,7 @@ class View(Write):
             tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
         digest, why_no_sums = (sums.digest, None) if isinstance(sums, Sums) else (None, sums)
         followed = how_followed(bound.analysis, key, why_no_sums, plan)
-        run = replace(run, sums=digest, view=report_of(run, bound, how, followed))
+        run = run.with_facts(sums=digest, view=report_of(run, bound, how, followed))
         return (run, self) if write is None else write.complete(spark, run)
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
@@ -362,12 +361,12 @@ def _as_marked_before(run: Run) -> Run:
     if not isinstance(run.cursor, Known):
         return run
     mark = run.cursor.mark
-    return replace(run, columns=mark.columns, sums=mark.aggregate, query=mark.query or run.query)
+    return run.with_facts(columns=mark.columns, sums=mark.aggregate, query=mark.query or run.facts.query)
 
 
 def _adds(run: Run) -> bool:
     """Whether a completed run adds what its changes bring and take away to the sums that its table holds."""
-    return run.sums is not None and not _has_no_changes(run)
+    return run.facts.sums is not None and not _has_no_changes(run)
 
 
 def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: "BoundText") -> "Sums | Whole | None":

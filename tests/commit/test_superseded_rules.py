@@ -99,14 +99,14 @@ def test_one_that_read_as_far_is_done_for_us_if_it_was_first(history: History):
     ids=["the same", "names unknown", "unknown"],
 )
 def test_one_that_computed_the_query_is_done_for_us(history: History, theirs: QueryDigest | None):
-    ours = replace(run(history), query=QUERY)
+    ours = run(history).with_facts(query=QUERY)
     history.own(AS_OF, ("p", "q"), epoch=2, query=theirs)
     assert isinstance(superseded_by(history, history.head(), ours, None), Known)
 
 
 @pytest.mark.parametrize("theirs", [replace(QUERY, text="x"), replace(QUERY, names="x")], ids=["text", "names"])
 def test_one_that_computed_another_query_is_not_done_for_us(history: History, theirs: QueryDigest):
-    ours = replace(run(history), query=QUERY)
+    ours = run(history).with_facts(query=QUERY)
     history.own(AS_OF, ("p", "q"), epoch=2, query=theirs)
     assert superseded_by(history, history.head(), ours, None) is None
 

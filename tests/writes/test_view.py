@@ -219,7 +219,7 @@ def test_a_run_reports_how_it_followed_its_tables_and_the_lineage(lake: Lake) ->
     step, write = ready(lake, named, BY_ID)
     with in_force(Limits(whole_rows=0)):
         committed(step.commit(write, lake.retry, NO_WAIT))
-    report = step.run.view
+    report = step.run.facts.view
     assert report is not None
     assert report.computed == "the rows of touched keys (id)"
     _, src, dim, rows, sums = report.followed

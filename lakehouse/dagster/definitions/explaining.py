@@ -318,7 +318,7 @@ def _with_plan_of_view(write: WriteForecast, view: View, step: Materialization) 
 
     analysis = bind(step.spark, step.run, view.text).analysis
     run = with_key(step.run, analysis)
-    computed = "" if run.view is None else f"; it computes {run.view.computed}"
+    computed = "" if run.facts.view is None else f"; it computes {run.facts.view.computed}"
     planned = f"{write.planned}{computed}"
     return replace(write, key=run.table.key_columns, planned=planned, followed=view.explain(run, analysis))
 

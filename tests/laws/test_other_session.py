@@ -6,6 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse import Append, Changes, Merge, Table
+from lakehouse.spark.session import DECIDE_ROWS, setting
+from lakehouse.views.on_spark.bound_text import READ_AS
 from tests.support.lake import Lake
 
 LATE = datetime(2024, 7, 1, 22, 30, tzinfo=UTC)
@@ -50,3 +52,11 @@ def test_another_time_zone_has_everything_compared_once_and_a_table_that_keeps_r
     lake.sql("INSERT INTO {src} VALUES (3, TIMESTAMP'2024-07-01 22:30:00Z')")
     lake.materialize(local_date, KEYED)
     assert len(lake.told) == 2
+
+
+def test_a_listed_setting_is_one_of_spark_and_stands_at_its_default(spark: SparkSession) -> None:
+    """A setting at its default is in no mark; one that this Spark does not know has no value."""
+    values = {name: setting(spark, name) for name in DECIDE_ROWS}
+    assert {name: value for name, value in values.items() if value not in (None, DECIDE_ROWS[name])} == {}
+    assert sum(value is not None for value in values.values()) > len(values) - 5
+    assert READ_AS.keys() - {name for name in READ_AS if ".legacy." in name} <= DECIDE_ROWS.keys()

@@ -189,8 +189,10 @@ class Tick:
                 self._waits[key] = f"its sources have not been still for {self._pace.debounce:g} s"
             else:
                 ready[key] = look
-        whole = {
-            key: short_digest(look.state, self._last_run(key)) for key, look in ready.items() if not look.partitions
+        whole = {  # a materialization without a run is a report of the table's version, and no reason to ask again
+            key: short_digest(look.state, self._last_run(key) or None)
+            for key, look in ready.items()
+            if not look.partitions
         }
         requests = self._of_tables(whole, looks, taken)
         for key, look in ready.items():

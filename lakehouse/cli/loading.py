@@ -81,7 +81,13 @@ def definitions(given: Namespace) -> "dg.Definitions":
     load_dotenv(Path.cwd() / ".env")  # as every command of Dagster does
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
-    loaded = _module_of_file(Path(source.name)) if source.is_file else _named_object(source.name)
+    try:
+        loaded = _module_of_file(Path(source.name)) if source.is_file else _named_object(source.name)
+    except Exception as error:
+        explained = in_our_words(error)
+        if explained is error:
+            raise
+        raise explained from error
     named: list[Any] = list(vars(loaded).values()) if isinstance(loaded, ModuleType) else [loaded]
     values = {id(value): value for value in named}.values()  # an object may have two names
     plain = [value for value in values if isinstance(value, dg.Definitions)]
@@ -91,6 +97,21 @@ def definitions(given: Namespace) -> "dg.Definitions":
         module = Path(source.name).stem if source.is_file else source.name
         raise UsageError(f"{source.name} holds {len(candidates)} dg.Definitions; say which one: -m {module}:<name>.")
     return candidates[0]
+
+
+def in_our_words(error: BaseException) -> BaseException:
+    """The error, or ours instead of PySpark's about a function that a loaded module makes for classic Spark."""
+    from lakehouse.errors import SetupError
+    from lakehouse.spark.diagnosis import Meaning, diagnose
+
+    if Meaning.OF_CLASSIC_SPARK not in diagnose(error):
+        return error
+    return SetupError.of_classic_spark("A module of these definitions").with_traceback(error.__traceback__)
+
+
+def has_project() -> bool:
+    """Whether the current directory is a code location that `dg` or `dagster` finds by its configuration."""
+    return _module_here(Path.cwd()) is not None
 
 
 def root_of(given: Namespace) -> Path:

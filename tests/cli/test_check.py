@@ -1,6 +1,9 @@
 """`lakehouse check`: each mistake at its line and column, whatever else is wrong; without Spark, without rows."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -154,3 +157,21 @@ def test_a_spec_says_the_columns_of_a_table_without_a_log(check: Check) -> None:
     assert check(SOUND | {"specs.py": spec, "gold/of_spec.sql": text}) == {
         ("gold/of_spec.sql", 2, 12, "VIEW_UNKNOWN_COLUMN")
     }
+
+
+def test_a_function_of_classic_spark_at_the_top_of_a_plain_file_is_named_with_the_way_on(tmp_path: Path) -> None:
+    """In a process of its own, because PySpark asks for a session of its process while the file is loaded."""
+    text = 'from pyspark.sql import functions as F\n\n\n@F.udf("string")\ndef shout(word):\n    return word.upper()\n'
+    (tmp_path / "definitions.py").write_text(text)
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_CONNECT_MODE_ENABLED"}
+    command = [sys.executable, "-m", "lakehouse", "check"]
+    found = subprocess.run(
+        command,
+        check=False,
+        cwd=tmp_path,
+        env=environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+    )
+    assert found.stdout.startswith("definitions.py:4:2 OF_CLASSIC_SPARK "), found.stdout + found.stderr
+    assert found.returncode == 1 and "SPARK_CONNECT_MODE_ENABLED=1 into the file .env" in found.stdout

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from warnings import catch_warnings
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target
-from lakehouse.cli.loading import definitions, target
+from lakehouse.cli.loading import definitions, has_project, target
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors.gathered import Gathered, gather, raise_first
 
@@ -91,7 +91,7 @@ def _load(given: Namespace, gathered: Gathered) -> "dg.Definitions":
         try:
             parts = [definitions(given)]
         except Exception:
-            if target(given).is_named:
+            if target(given).is_named or not has_project():
                 raise
             parts = _parts_of_project(gathered)
             gathered.hides_more = True

@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 
+from lakehouse.cli.loading import in_our_words
 from lakehouse.dagster.code.project import innermost_of
 from lakehouse.dagster.code_location import AssetTable, function_of, is_function
 from lakehouse.errors import LakehouseError
@@ -43,6 +44,7 @@ class LocatedError:
         """
         while not isinstance(error, LakehouseError) and error.__cause__ is not None:
             error = error.__cause__
+        error = in_our_words(error)
         file, line, column = _place_of(error, table)
         if isinstance(error, ViewError):
             code, sentence = error.code, f"{clause(error.what)}. {error.remedy}"

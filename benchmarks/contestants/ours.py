@@ -14,6 +14,7 @@ from benchmarks.harness.data import KEY, Pair
 from lakehouse import Changes, Merge, Retry, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import Outcome
+from lakehouse.cursor.definition import in_session
 from lakehouse.dagster.code_location import write_kind
 from lakehouse.delta.location import Location
 from lakehouse.delta.partition_keys import Slice
@@ -24,6 +25,7 @@ from lakehouse.read.asset import Asset, UserRequest
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
 from lakehouse.spark.listeners import Notice, PhaseBegan, PhaseEnded, listening
+from lakehouse.spark.session import settings_of_rows
 from lakehouse.spark.table_version import TableRef, TableVersion
 
 Laps = Callable[[str], AbstractContextManager[object]]
@@ -83,6 +85,7 @@ class Lake:
         step = self.begin(asset, table, compare="the table was there before the asset", **options)
         self.read(step, asset, upto)
         run = step.run
+        run = replace(run, definition=in_session(run.definition, settings_of_rows(self.spark)))
         execute(self.spark, MarkOnly(), run, run.mark(uuid4().hex, 0, compared=False))
 
     def begin(

@@ -5,7 +5,6 @@ import os
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -13,9 +12,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse import DeltaIOManager
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.session import handed_over, other_zone, prepare, session_of_its_own
+from lakehouse.spark.session import handed_over, prepare, session_of_its_own, settings_of_rows
 from lakehouse.spark.table_version import TableRef
 
 pytestmark = pytest.mark.anywhere
@@ -115,17 +113,8 @@ def test_a_frame_that_was_asked_whether_it_is_empty_is_let_go(spark: SparkSessio
     assert held() is None
 
 
-def test_a_time_zone_other_than_utc_is_told(
-    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    def said(zone: str) -> str:
-        with session_of_its_own(spark) as own:
+def test_the_zone_of_a_session_is_one_word_for_each_name_of_utc(spark: SparkSession) -> None:
+    with session_of_its_own(spark) as own:
+        for zone, word in (("UTC", "UTC"), ("Etc/UTC", "UTC"), ("Europe/Berlin", "Europe/Berlin")):
             own.conf.set("spark.sql.session.timeZone", zone)
-            assert other_zone(own) == (None if zone == "UTC" else zone)
-            DeltaIOManager(spark=SimpleNamespace(spark_session=own), root=str(tmp_path)).session()
-        texts = caplog.text
-        caplog.clear()
-        return texts
-
-    assert "The time zone of this Spark session is Europe/Berlin." in said("Europe/Berlin")
-    assert "time zone" not in said("UTC")
+            assert settings_of_rows(own)["spark.sql.session.timeZone"] == word

@@ -4,7 +4,10 @@ import gc
 import os
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
+from logging.handlers import QueueHandler
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from pyspark.errors import AnalysisException
@@ -42,18 +45,32 @@ def test_what_was_set_since_the_session_began_holds_in_the_statements_own(set_up
         assert own.sql(f"SELECT * FROM {view}").count() == 1
 
 
-def test_an_error_of_a_plan_is_raised_and_not_written_to_the_terminal_as_well(
-    spark: SparkSession, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_of_a_plan_is_raised_and_not_written_to_the_terminal_as_well(spark: SparkSession) -> None:
+    loggers = [PySparkLogger.getLogger(name) for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger")]
     for prepares in (False, True):
-        for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
-            PySparkLogger.getLogger(name).disabled = False
+        for logger in loggers:
+            logger.disabled = False
         if prepares:
             prepare(spark)
-        for fails in (lambda: spark.range(1).select(F.expr("nobody")), lambda: spark.sql("SELECT nobody")):
-            with pytest.raises(AnalysisException, match="nobody"):
-                _ = fails().schema
-        assert ('"level": "ERROR"' in capfd.readouterr().err) is not prepares
+        with listening(loggers) as written:
+            for fails in (lambda: spark.range(1).select(F.expr("nobody")), lambda: spark.sql("SELECT nobody")):
+                with pytest.raises(AnalysisException, match="nobody"):
+                    _ = fails().schema
+        assert written.empty() is prepares
+
+
+@contextmanager
+def listening(loggers: list[PySparkLogger]) -> Iterator[SimpleQueue[object]]:
+    """The records that reach these loggers; their own handlers write to the stream of the test that made them first."""
+    written: SimpleQueue[object] = SimpleQueue()
+    handler = QueueHandler(written)
+    for logger in loggers:
+        logger.addHandler(handler)
+    try:
+        yield written
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
 
 
 OTHER = "spark.sql.catalog.other"

@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test slow slow-server wheel spark40 spark41 races crash crash-jvm s3 cluster catalogs streams browser warm site check lock clean \
+.PHONY: help install demo dev shell stop test deep slow slow-server wheel spark40 spark41 races crash crash-jvm s3 cluster catalogs streams browser warm site check lock clean \
         release-check bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
@@ -37,14 +37,18 @@ warm: $(STAMP)  ## Archive the classes of Spark's server, once, so that it start
 	@$(PY) -m lakehouse spark warm
 
 JOBS ?= 2
-PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope
+PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope --no-loadscope-reorder
 # Markers (pyproject.toml says what each is for) choose the tests of a target.
 REST := not race and not kill and not fault and not served and not stores and not cluster and not browser \
         and not catalogs and not streams
 
-test: $(STAMP)  ## Run the tests: on classic Spark, and through Dagster on a server
-	@$(PYTEST) -m "not slow and $(REST)"
-	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "not slow and served"
+test: $(STAMP)  ## Run the tests that say most: all without Spark, the core on classic Spark and on a server (5 minutes)
+	@$(PYTEST) -m "not deep and not slow and $(REST)"
+	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "not deep and not slow and served"
+
+deep: $(STAMP)  ## Run the other tests on Spark: each kind of write, read and refusal (a quarter of an hour)
+	@$(PYTEST) -m "deep and not slow and $(REST)"
+	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "deep and not slow and served"
 
 slow: $(STAMP)  ## Each way to lose a past, inputs in corners, random edits, more cases (two hours on two cores)
 	@$(PYTEST) -m "slow and $(REST)"

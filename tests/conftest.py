@@ -50,6 +50,19 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket.socket:ResourceWarning")
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test on Spark is `deep` unless it is `core`; tests on Spark come first, so that the short ones end together."""
+    items.sort(key=lambda item: not _is_on_spark(item))
+    for item in items:
+        if _is_on_spark(item) and not item.get_closest_marker("core"):
+            item.add_marker("deep")
+
+
+def _is_on_spark(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and "local_spark" in item.fixturenames
+
+
 @pytest.fixture(scope="session")
 def more_settings() -> dict[str, str]:
     """What the tests of a folder need of Spark beside the rest, such as another catalog."""

@@ -19,7 +19,7 @@ from tests.support.lake import NO_WAIT, Lake
 from tests.support.raises import raises_code
 from tests.support.slow import slow
 
-pytestmark = pytest.mark.anywhere
+pytestmark = [pytest.mark.core, pytest.mark.anywhere]
 
 SRC = "id int, k string, v int"
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]

@@ -4,8 +4,12 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from resources.environments import PROJECT
 from tests.support.for_each import for_each
+
+pytestmark = pytest.mark.deep
 
 MODULE = """
 from pyspark.sql import functions as F

@@ -18,7 +18,7 @@ from tests.support.lake import Lake
 from tests.support.spark_errors import DELTA, raised
 from tests.support.tables import ASSETS, DAY_1, DAY_2, EVENTS, by_day, carried, copies, orders, slow
 
-pytestmark = pytest.mark.served
+pytestmark = [pytest.mark.core, pytest.mark.served]
 
 
 def test_a_table_that_no_asset_makes_is_read_through_its_spec(house: House) -> None:

@@ -11,7 +11,7 @@ from lakehouse.spark.session import is_connect
 from tests.support.dagster_house import House, failure, metadata
 from tests.support.tables import DAYS, orders
 
-pytestmark = pytest.mark.served
+pytestmark = [pytest.mark.core, pytest.mark.served]
 ALL_DAYS = {"orders": dg.AssetIn(partition_mapping=dg.AllPartitionMapping())}
 
 

@@ -9,7 +9,7 @@ from tests.laws.former_lake import ARCHIVE, ASSETS, FOLLOWING, MONDAY, TUESDAY, 
 from tests.support.dagster_house import House, metadata
 from tests.support.lake import Lake
 
-pytestmark = pytest.mark.served
+pytestmark = [pytest.mark.core, pytest.mark.served]
 
 
 def test_each_kind_of_table_goes_on_from_the_mark_of_an_earlier_commit(

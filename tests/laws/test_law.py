@@ -52,6 +52,7 @@ def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[list[s
         assert {"as planned": "ReplaceRows", "in one pass": "ReplaceMatched"}[request.param] in statements
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("cases", [CASES[::3], slow(CASES[1::3] + CASES[2::3])], ids=["a third", "the others"])
 @settings(
     max_examples=max(1, EXAMPLES),

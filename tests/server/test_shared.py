@@ -16,7 +16,7 @@ from tests.support.raises import raises_code
 from tests.support.server_house import House, answer, house, programs
 
 __all__ = ["house", "programs"]  # fixtures
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
 LOOPBACK = ("0100007F:", "0000000000000000FFFF00000100007F:", "00000000000000000000000001000000:")
 """127.0.0.1, the same as an IPv6 address, and ::1, as Linux writes them."""
 _LISTENS = "0A"

@@ -1,4 +1,4 @@
-"""Cases of a test that `make slow` runs and `make test` leaves out."""
+"""Cases of a test that `make slow` alone runs."""
 
 from collections.abc import Mapping
 from typing import Any

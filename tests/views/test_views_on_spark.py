@@ -9,7 +9,7 @@ from tests.support.lake import Lake
 from tests.support.slow import slow
 from tests.support.views import VIEWS, Shop
 
-pytestmark = pytest.mark.anywhere
+pytestmark = [pytest.mark.core, pytest.mark.anywhere]
 
 WAYS = {
     "by keys": Limits(whole_rows=0),

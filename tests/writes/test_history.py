@@ -58,6 +58,7 @@ def edit(chance: random.Random) -> Any:
     return chance.choice(kinds)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("seed", [1, *map(slow, range(2, 7)), *map(slow, HISTORIES)])
 def test_a_history_is_the_fold_of_its_sources_versions_however_ranges_are_cut(
     spark: SparkSession, tmp_path: Path, seed: int

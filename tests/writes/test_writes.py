@@ -16,7 +16,7 @@ from tests.support.lake import Lake
 from tests.support.model import SRC
 from tests.support.slow import slow
 
-pytestmark = pytest.mark.anywhere
+pytestmark = [pytest.mark.core, pytest.mark.anywhere]
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
 

@@ -41,13 +41,17 @@ class ChangePath:
         table: The table.
         reads: What is read on the way; nothing if the changes have the keys themselves.
         reaches: Whether a change can reach the result.
+        why_all_rows: Why a change needs all rows, as a clause; None if keys follow it.
     """
 
     table: str
     reads: tuple[TableRead, ...]
     reaches: bool = True
+    why_all_rows: str | None = None
 
     def __str__(self) -> str:
+        if self.why_all_rows is not None:
+            return f"A change of {self.table} needs all rows, because {self.why_all_rows}."
         if not self.reaches:
             return f"Changes of {self.table} reach no row."
         if not self.reads:
@@ -64,7 +68,6 @@ class Following:
         paths: How the changes of each table reach them.
         rows: What is read for the rows of touched keys.
         for_some_keys: What is read for them beside that if NULL or a constant is among the keys.
-        values_before: What is computed as it was before too, as sentences.
         notes: What of the text means nothing for a table, as sentences.
     """
 
@@ -72,7 +75,6 @@ class Following:
     paths: tuple[ChangePath, ...]
     rows: tuple[TableRead, ...] = ()
     for_some_keys: tuple[TableRead, ...] = ()
-    values_before: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -88,7 +90,6 @@ class Following:
         if self.for_some_keys:
             needed = ", ".join(map(str, self.for_some_keys))
             lines.append(f"If NULL or a constant of the query is among the keys, they also need {needed}.")
-        lines += [f"Old values are computed too: {sentence}." for sentence in self.values_before]
         return (*lines, *self.notes)
 
 
@@ -135,23 +136,27 @@ def follow(
     Raises:
         NotFollowedError: Changes cannot be followed.
     """
-    plans = {table: touched_plan(query, touch, (table,), small) for table in followed}
-    paths = tuple(
-        ChangePath(table, _reads(_places(plan.steps), plan.read_whole, small), plan.touched is not None)
-        for table, plan in plans.items()
-    )
     every = touched_plan(query, touch, followed, small)
+    paths = tuple(
+        ChangePath(table, (), why_all_rows=every.whole[table].clause)
+        if table in every.whole
+        else _path(table, touched_plan(query, touch, (table,), small), small)
+        for table in followed
+    )
     if every.touched is None or not touch:
-        return Following(touch, paths, values_before=every.values_before, notes=query.notes)
+        return Following(touch, paths, notes=query.notes)
     rows = rows or rows_of_any_keys(query, every, small)
     return Following(
         touch,
         paths,
         _reads(_places((), rows), rows.read_whole, small),
         _for_some_keys(query, every, rows, small),
-        every.values_before,
         query.notes,
     )
+
+
+def _path(table: str, plan: TouchedPlan, small: Collection[str]) -> ChangePath:
+    return ChangePath(table, _reads(_places(plan.steps), plan.read_whole, small), plan.touched is not None)
 
 
 def _for_some_keys(query: Query, plan: TouchedPlan, rows: RowsPlan, small: Collection[str]) -> tuple[TableRead, ...]:

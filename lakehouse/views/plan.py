@@ -1,10 +1,12 @@
 """The plan of a view as values: SQL with places for relations, and the steps whose rows are keys for what follows."""
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from re import compile as pattern
 from typing import TypeAlias
+
+from lakehouse.views.view_text import Reason
 
 
 class Image(Enum):
@@ -112,20 +114,21 @@ class TouchedPlan:
             no change can reach the result.
         touch: The touch columns, by their names in the result, in the same order. Empty if the result has one row for
             all (a global aggregate): then everything is computed if the last step has a row, and nothing otherwise.
-        values_before: What decides keys although it is computed from many rows, as sentences: the old values of these
-            columns are computed too.
         read_whole: The tables that are read whole in every run that reaches them, each with the reason.
+        whole: The tables whose changes no keys follow, each with the reason: then all rows are computed.
     """
 
     steps: tuple[Step, ...]
     touched: str | None
     touch: tuple[str, ...]
-    values_before: tuple[str, ...] = ()
     read_whole: tuple[tuple[str, str], ...] = ()
+    whole: Mapping[str, Reason] = field(default_factory=dict[str, Reason])
 
     def why_read_whole(self, followed: Collection[str]) -> str | None:
-        """Which followed tables the steps read whole, and why, as a clause; None if they read none."""
-        return clause_of_whole(self.read_whole, followed, "to find the keys")
+        """Of which followed tables the steps, or all rows of the result, need all, and why; None if none."""
+        whole = (f"a change of {table} needs all rows, because {why.clause}" for table, why in self.whole.items())
+        clauses = [*whole, clause_of_whole(self.read_whole, followed, "to find the keys")]
+        return " and ".join(filter(None, clauses)) or None
 
 
 @dataclass(frozen=True, slots=True)

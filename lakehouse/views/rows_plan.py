@@ -7,10 +7,11 @@ from lakehouse.views.algebra import Place, Query, Scan, column
 from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, Sql, TouchedPlan
 from lakehouse.views.sql.look import look_through, own_alias
 from lakehouse.views.steps.key_limits import KeyLimit, rows_of
-from lakehouse.views.steps.planning import QueryFacts, scans_of
+from lakehouse.views.steps.planning import Planning, QueryFacts, scans_of
 from lakehouse.views.steps.relations import text
 from lakehouse.views.steps.restrictions import Restrictions
-from lakehouse.views.touched_plan import Readings, touch_columns
+from lakehouse.views.steps.supersets import superset
+from lakehouse.views.touched_plan import touch_columns
 
 
 def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection[str] = ()) -> RowsPlan:
@@ -23,7 +24,7 @@ def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection
         small: The tables that are read whole instead of by keys.
     """
     names = touch_columns(query, plan.touch)
-    planning = Readings(QueryFacts.of(query, (), small), "needed_")
+    planning = Planning(QueryFacts.of(query, (), small), "needed_", superset)
     restrictions = Restrictions(planning, (Image.NOW,), keys)
     limit = KeyLimit(keys.step, tuple((column(name), name) for name in dict.fromkeys(names)))
     restrictions.limit(query.root, (limit,) if names else ())

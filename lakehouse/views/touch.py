@@ -33,10 +33,10 @@ from lakehouse.views.steps.planning import is_one_row
 from lakehouse.views.touched_plan import touch_columns, touched_plan
 from lakehouse.views.view_text import NotFollowedError
 
-READ_WHOLE, WITHOUT_KEY, VALUES_BEFORE, BY_EXPRESSION, PART_OF_KEY = 10, 8, 5, 3, 2
-"""What a plan costs beside one for each step: for each table read whole; for columns of which none is in the key,
-because many rows may have each of their values; for each value before; for each filter by no column, which leaves out
-no file; for a part of the key that does not determine the rest, because several rows may have each of its values."""
+READ_WHOLE, WITHOUT_KEY, BY_EXPRESSION, PART_OF_KEY = 10, 8, 3, 2
+"""What a plan costs beside one for each step: for each table read whole, or that no keys follow; for columns of which
+none is in the key, because many rows may have each of their values; for each filter by no column, which leaves out no
+file; for a part of the key that does not determine the rest, because several rows may have each of its values."""
 MOST_CANDIDATES = 40
 """So many columns are planned by; each takes some milliseconds."""
 
@@ -112,7 +112,7 @@ def _cost_of(query: Query, touch: tuple[str, ...], small: Collection[str]) -> in
     places = [part for part in _parts(plan, rows) if isinstance(part, SourceRows) and part.image is Image.NOW]
     whole = sum(not part.any_of and part.table not in small for part in places)
     by_expression = sum(any(map(_is_no_column, part.any_of)) for part in places)
-    cost = READ_WHOLE * whole + VALUES_BEFORE * len(plan.values_before) + BY_EXPRESSION * by_expression
+    cost = READ_WHOLE * (whole + len(plan.whole)) + BY_EXPRESSION * by_expression
     return cost + len(plan.steps) + len(rows.steps)
 
 

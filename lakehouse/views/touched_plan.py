@@ -1,37 +1,16 @@
 """From a query to the steps that find the keys whose rows may differ."""
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from lakehouse.errors.views import ViewError
-from lakehouse.views.algebra import Node, Query
-from lakehouse.views.plan import Image, TouchedPlan
+from lakehouse.views.algebra import Query
+from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.steps.deltas import delta
-from lakehouse.views.steps.exact_rows import ExactRows
-from lakehouse.views.steps.key_limits import KeyLimit
-from lakehouse.views.steps.planning import EVER, Planning, QueryFacts, State
+from lakehouse.views.steps.planning import Planning, QueryFacts
 from lakehouse.views.steps.relations import Relation, select
-from lakehouse.views.steps.restrictions import Restrictions
 from lakehouse.views.steps.supersets import superset
-
-
-class Readings(Planning):
-    """The three readings, each by its file."""
-
-    def delta(self, node: Node, want: frozenset[str]) -> Relation | None:
-        return delta(self, node, want)
-
-    def superset(
-        self, node: Node, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
-    ) -> Relation:
-        return superset(self, node, want, limits, images)
-
-    def rows(self, node: Node, limits: tuple[KeyLimit, ...], state: State) -> Relation:
-        if state is State.NONE:
-            return ExactRows(self, {}, state).of(node)
-        restrictions = Restrictions(self, EVER)
-        restrictions.limit(node, limits)
-        restrictions.say_read_whole(node)
-        return ExactRows(self, restrictions.any_of, state).of(node)
+from lakehouse.views.view_text import NotFollowedError, Reason
 
 
 def touched_plan(
@@ -46,17 +25,35 @@ def touched_plan(
         small: The tables that are read whole instead of by keys.
 
     Raises:
-        ViewError: The query has no such column, or no step can compute it.
+        ViewError: The query has no such column.
+        NotFollowedError: No keys follow the changes of any of the tables.
     """
-    planning = Readings(QueryFacts.of(query, changed, small), "touched_")
     keys = touch_columns(query, touch)
-    planning.refuse_values(keys)
-    rows = planning.delta(query.root, frozenset(keys))
-    touched = None
+    try:
+        return _plan(query, touch, keys, changed, small)
+    except NotFollowedError:
+        whole = dict[str, Reason]()
+        for table in sorted(changed) if len(changed) > 1 else ():
+            try:
+                _plan(query, touch, keys, (table,), small)
+            except NotFollowedError as of_table:
+                whole[table] = of_table.reason
+        if not 0 < len(whole) < len(changed):
+            raise
+        return replace(_plan(query, touch, keys, set(changed) - whole.keys(), small), whole=whole)
+
+
+def _plan(
+    query: Query, touch: tuple[str, ...], keys: tuple[str, ...], changed: Collection[str], small: Collection[str]
+) -> TouchedPlan:
+    """The plan, if keys follow the changes of all tables that may have changed."""
+    planning = Planning(QueryFacts.of(query, changed, small), "touched_", superset)
+    planning.require_said(keys)
+    rows, touched = delta(planning, query.root, frozenset(keys)), None
     if rows is not None:
         distinct = tuple(dict.fromkeys(keys))
         _, touched = planning.step(Relation(select(rows, distinct).sql, distinct), "the touched keys")
-    return TouchedPlan(tuple(planning.steps), touched, touch, tuple(planning.values_before), planning.whole_reads())
+    return TouchedPlan(tuple(planning.steps), touched, touch, planning.whole_reads())
 
 
 def touch_columns(query: Query, touch: tuple[str, ...]) -> tuple[str, ...]:

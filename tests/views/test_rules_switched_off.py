@@ -36,18 +36,6 @@ RULES = {
         "if False:",
         ["not_in", "not_in_corr"],
     ),
-    "D7: all columns in use are compared": (
-        "deltas",
-        "(planning.facts.used & set(states[0].columns)) | want | set(by)",
-        "want | set(by)",
-        ["cte_max", "having_scalar", "count_of_counts_left", "agg_of_left_agg"],
-    ),
-    "D10: values before hold what went": (
-        "exact_rows",
-        '" UNION ALL ", rows_gone, ") EXCEPT ALL "',
-        '") EXCEPT ALL "',
-        ["count_of_counts", "cte_max", "join_on_agg"],
-    ),
 }
 
 

@@ -1,6 +1,6 @@
 """The queries of TPC-H as views on Delta: after edits of all tables at once, each table is what its query says.
 
-By keys in every step: no statistics say how many rows a table holds, so most keys touched is not a reason to compute all.
+No statistics say how many rows a table holds, so most keys touched is not a reason to compute all.
 """
 
 import shutil
@@ -26,7 +26,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 ROUNDS, SEED = 3, 21
 STATISTICS = "spark.databricks.delta.stats.collect"
 
-ONE_ROW = frozenset({6, 14, 17, 19})
+HOW = {
+    **dict.fromkeys((6, 14, 17, 19), ("its result is one row of all rows",)),
+    **dict.fromkeys((11, 13), ("is computed from many rows",)),
+    **dict.fromkeys((15, 22), ("is computed from many rows", "the rows of touched keys")),
+}
+"""What a run computes, where that is not always the rows of touched keys."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +105,9 @@ def test_the_table_of_a_query_follows_every_round(
         held.append(rows)
     first, *steps = (said for said in lake.said if " computes " in said)  # a slow machine says more
     assert first.endswith("because there is no table yet."), first
-    how = "its result is one row of all rows." if number in ONE_ROW else "the rows of touched keys"
+    how = HOW.get(number, ("the rows of touched keys",))
     moved = [said for said in steps if "computes nothing, because no change reaches a row" not in said]
-    assert moved and all(how in said for said in moved), steps
+    assert moved and all(any(words in said for words in how) for said in moved), steps
     assert any(before != after for before, after in pairwise(held)), "no edit moved a row"
 
 

@@ -71,6 +71,8 @@ def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows
         return Unmoved() if all(read.is_empty for read in bound.reads.values()) else verdict
     try:
         plan = bound.plan(verdict.touch.columns)
+        if plan.whole:
+            return Whole(NeedOfAllRows.PLAN, str(plan.why_read_whole(bound.reads)))
         is_strict = answer_by_policy(NeedOfAllRows.PLAN, refresh) is PolicyAnswer.REFUSED
         if is_strict and (why := plan.why_read_whole(bound.reads)) is not None:
             return Whole(NeedOfAllRows.PLAN, why)

@@ -62,7 +62,7 @@ def _touched(
         plan = bound.plan(columns) if isinstance(bound.analysis.read, Query) and not bound.analysis.read.whole else None
     except NotFollowedError:
         plan = None
-    if bound.whole is not None or plan is None:
+    if bound.whole is not None or plan is None or plan.whole:
         return Touched(columns, EveryKey(), None, tuple(reads.values()))
     match find_keys(bound, plan):
         case None:

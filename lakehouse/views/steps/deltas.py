@@ -26,8 +26,8 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.steps.hops import Entry, reach
 from lakehouse.views.steps.key_limits import KeyLimit, flag, holds
-from lakehouse.views.steps.planning import EVER, Planning, QueryFacts, State, label
-from lakehouse.views.steps.relations import Relation, select, text, unite
+from lakehouse.views.steps.planning import EVER, Planning, is_one_row, label
+from lakehouse.views.steps.relations import Relation, select, unite
 from lakehouse.views.steps.supersets import (
     compute_columns,
     filter_rows,
@@ -35,6 +35,8 @@ from lakehouse.views.steps.supersets import (
     generator_inputs,
     inputs,
     pad,
+    superset,
+    unite_branches,
 )
 
 
@@ -42,27 +44,24 @@ def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | No
     """A superset of the values of columns in the rows that a node has more or fewer of than before; None for none."""
     if not planning.facts.changes(node):
         return None
+    planning.require_said(want)
     match node:
         case Scan():
             return select(planning.moved_rows(node, planning.facts.used & set(node.names)), want)
         case Extend():
-            rows = planning.delta(node.node, inputs(node, want))
+            rows = delta(planning, node.node, inputs(node, want))
             return rows and compute_columns(node, want, rows)
         case Generate():
-            rows = planning.delta(node.node, generator_inputs(node, want))
+            rows = delta(planning, node.node, generator_inputs(node, want))
             return rows and generate_columns(node, want, rows)
         case Filter():
-            rows = planning.delta(node.node, want)
+            rows = delta(planning, node.node, want)
             return rows and filter_rows(planning.facts, node, rows)
         case Aggregation():
-            if want <= set(node.groups):
-                return planning.delta(node.node, want)
-            return _moved_values(planning, node, node.groups, want)
+            return delta(planning, node.node, want)
         case Windows():
             if want <= set(node.partition):
-                return planning.delta(node.node, want)
-            if want & node.windows.keys():
-                return _moved_values(planning, node, node.partition, want)
+                return delta(planning, node.node, want)
             return _rows_of_partitions(planning, node, want)
         case MarkJoin():
             return unite(_of_mark(planning, node, want))
@@ -72,13 +71,13 @@ def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | No
             return unite(_of_full_join(planning, node, want))
         case Join():
             entries = {k: _entry(planning, item.node) for k, item in enumerate(node.items)}
-            return unite(reach(planning, node, _that_change(planning.facts, node, entries), want, EVER))
+            return unite(reach(planning, node, _that_change(planning, node, entries), want, EVER))
         case _:
             assert_never(node)
 
 
 def _entry(planning: Planning, node: Node) -> Entry:
-    return Entry(lambda need: planning.delta(node, need), lambda need: _came_or_went(planning, node, need))
+    return Entry(lambda need: delta(planning, node, need), lambda need: _came_or_went(planning, node, need))
 
 
 def _came_or_went(planning: Planning, node: Node, want: frozenset[str]) -> Relation | None:
@@ -87,7 +86,7 @@ def _came_or_went(planning: Planning, node: Node, want: frozenset[str]) -> Relat
     A change of another column is none here: so a row that is there before and after does not count as missing. Columns
     that no step can compute are left out, but what they are computed from counts.
     """
-    sayable = want - planning.facts.unprintable.keys()
+    sayable = want - planning.facts.unsaid.keys()
     if not planning.facts.changes(node):
         return None
     match node:
@@ -100,57 +99,26 @@ def _came_or_went(planning: Planning, node: Node, want: frozenset[str]) -> Relat
             rows = _came_or_went(planning, below, want | columns_in(*where))
             return rows and select(filter_rows(planning.facts, Filter(below, where), rows), sayable)
         case _:
-            return planning.delta(node, sayable)
+            return delta(planning, node, sayable)
 
 
-def _that_change(facts: QueryFacts, join: Join, entries: dict[int, Entry]) -> dict[int, Entry]:
-    """The entries of those items that may have changed."""
-    return {k: entry for k, entry in entries.items() if facts.changes(join.items[k].node)}
-
-
-def _keys_of(
-    planning: Planning, node: Aggregation | Windows, by: tuple[str, ...], why: str
-) -> tuple[str, tuple[KeyLimit, ...]] | None:
-    """The groups or partitions with a changed row: a step, and the limit that it is."""
-    planning.refuse_values(by)
-    rows = planning.delta(node.node, frozenset(by))
-    if rows is None:
-        return None
-    _, step = planning.step(rows, f"{why} of {label(node)} with a changed row")
-    return step, (KeyLimit(step, tuple((column(name), name) for name in by)),) if by else ()
-
-
-def _moved_values(
-    planning: Planning, node: Aggregation | Windows, by: tuple[str, ...], want: frozenset[str]
-) -> Relation | None:
-    """The rows of an aggregate or of windows that are there now or before alone; they need the values before.
-
-    Every column in use is compared: a row that differs in another column than the wanted ones has changed, too.
-    """
-    planning.refuse_values(want)
-    keys = _keys_of(planning, node, by, "groups" if isinstance(node, Aggregation) else "partitions")
-    if keys is None:
-        return None
-    step, limits = keys
-    planning.say_values_before(node, want - set(by))
-    states = [planning.rows(node, limits, state) for state in (State.NOW, State.BEFORE)]
-    names = (planning.facts.used & set(states[0].columns)) | want | set(by)
-    conditions = [*map(holds, limits)] or [flag(step)]
-    now, before = (select(rows, names, conditions) for rows in states)
-    sql = text(now, " EXCEPT ALL ", before)
-    back = text(before, " EXCEPT ALL ", now)
-    moved = Relation(text("SELECT * FROM (", sql, ") UNION ALL SELECT * FROM (", back, ")"), now.columns)
-    values, _ = planning.step(moved, f"what {label(node)} has or had alone, where a value moved")
-    return select(values, want)
+def _that_change(planning: Planning, join: Join, entries: dict[int, Entry]) -> dict[int, Entry]:
+    """The entries of those items that may have changed. One value of all rows may be of any row around it."""
+    changed = {k: entry for k, entry in entries.items() if planning.facts.changes(join.items[k].node)}
+    for k in changed if len(join.items) > 1 else ():
+        if is_one_row(join.items[k].node):
+            planning.require_said(columns(join.items[k].node))
+    return changed
 
 
 def _rows_of_partitions(planning: Planning, node: Windows, want: frozenset[str]) -> Relation | None:
     """All rows of the partitions with a changed row."""
-    keys = _keys_of(planning, node, node.partition, "partitions")
-    if keys is None:
+    moved = delta(planning, node.node, frozenset(node.partition))
+    if moved is None:
         return None
-    step, limits = keys
-    rows = planning.superset(node.node, want | set(node.partition), limits, EVER)
+    _, step = planning.step(moved, f"partitions of {label(node)} with a changed row")
+    limits = (KeyLimit(step, tuple((column(name), name) for name in node.partition)),) if node.partition else ()
+    rows = superset(planning, node.node, want | set(node.partition), limits, EVER)
     return select(rows, want, [*map(holds, limits)] or [flag(step)])
 
 
@@ -159,7 +127,7 @@ def _of_mark(planning: Planning, node: MarkJoin, want: frozenset[str]) -> list[R
 
     IN is NULL, not false, if what is sought or one of the values is NULL.
     """
-    rows = [each for each in (planning.delta(node.node, want),) if each is not None]
+    rows = [each for each in (delta(planning, node.node, want),) if each is not None]
     if not planning.facts.changes(node.sub):
         return rows
     among: list[Expression] = [column(name) for name in node.among]
@@ -169,7 +137,8 @@ def _of_mark(planning: Planning, node: MarkJoin, want: frozenset[str]) -> list[R
         conditions += [(_is_any_null(node.sought),), (_is_any_null(among),)]
     for each in conditions:
         both = Join((Item(node.node), Item(node.sub)), (*node.on, *each))
-        rows += reach(planning, both, {1: _entry(planning, node.sub)}, want, EVER)
+        entries = _that_change(planning, both, {1: _entry(planning, node.sub)})
+        rows += reach(planning, both, entries, want, EVER)
     return rows
 
 
@@ -187,19 +156,19 @@ def _of_branches(planning: Planning, node: SetOperation, want: frozenset[str]) -
     moved = {
         place: rows
         for place, (branch, names) in enumerate(zip(node.nodes, node.names, strict=True))
-        if (rows := planning.delta(branch, frozenset(names[name] for name in want))) is not None
+        if (rows := delta(planning, branch, frozenset(names[name] for name in want))) is not None
     }
-    return planning.unite_branches(node, want, moved)
+    return unite_branches(planning, node, want, moved)
 
 
 def _of_full_join(planning: Planning, node: FullJoin, want: frozenset[str]) -> list[Relation]:
     """Changed pairs, changed rows beside NULL, and rows of the other side that a changed row matches, beside NULL."""
     rows: list[Relation] = []
     pairs = Join((Item(node.left), Item(node.right)), node.on)
-    entries = _that_change(planning.facts, pairs, {0: _entry(planning, node.left), 1: _entry(planning, node.right)})
+    entries = _that_change(planning, pairs, {0: _entry(planning, node.left), 1: _entry(planning, node.right)})
     rows += reach(planning, pairs, entries, want, EVER)
     for k, (side, other) in enumerate(((node.left, node.right), (node.right, node.left))):
-        moved = planning.delta(side, want & columns(side))
+        moved = delta(planning, side, want & columns(side))
         if moved is not None:
             rows.append(pad(planning.facts, moved, want))
             beside = reach(planning, pairs, {k: entries[k]}, want & columns(other), EVER)

@@ -11,12 +11,12 @@ from enum import Enum
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import Join, column, columns, columns_in, nulls_of, substitute
+from lakehouse.views.algebra import Join, column, columns_in, nulls_of, substitute
 from lakehouse.views.equalities import key_pairs, on_equalities, rejects_null
 from lakehouse.views.plan import Image
 from lakehouse.views.steps.join_tree import Condition, JoinGraph, Tree, grow
 from lakehouse.views.steps.key_limits import KeyLimit
-from lakehouse.views.steps.planning import EVER, Planning, can_be_written, is_one_row, label
+from lakehouse.views.steps.planning import EVER, Planning, label
 from lakehouse.views.steps.relations import Relation, combine, print_sql, select, unite
 
 
@@ -59,7 +59,7 @@ def reach(
 ) -> list[Relation]:
     """The values of wanted columns in the rows of a join that have a row of an entry in them, or had."""
     direct, others = list[Relation](), dict(entries)
-    graph = JoinGraph(join, planning.facts, planning.facts.of_many - want)
+    graph = JoinGraph(join, planning.facts)
     for item, entry in entries.items():
         if (values := _of_left_item(planning, graph, item, entry, want)) is not None:
             direct += values
@@ -67,9 +67,6 @@ def reach(
     if not others:
         return direct
     tree = grow(graph, want, others)
-    if not tree.is_linked:
-        graph = JoinGraph(join, planning.facts, frozenset())
-        tree = grow(graph, want, others)
     return direct + _Walk(planning, graph, tree, others, want, images).arrive_at_roots()
 
 
@@ -80,7 +77,7 @@ def _of_left_item(
     if not graph.is_left(item) or entry.presence is None:
         return None
     of_item, classes, on = graph.columns[item], graph.classes, graph.join.items[item].on
-    equal = on_equalities(on, of_item, planning.facts.query.types)
+    equal = on_equalities(filter(planning.facts.can_say, on), of_item, planning.facts.query.types)
     values: dict[str, str] = {}
     for name in want:
         others = [own for other, own in sorted(equal.items()) if classes.of(other) == classes.of(name)]
@@ -107,7 +104,7 @@ def _with_partner(planning: Planning, graph: JoinGraph, item: int, rows: Relatio
         if list(key_pairs(conditions, graph.columns[other], rows.columns)):
             given, limits = _limit_by(planning, graph, rows, conditions, item, other)
             need = columns_in(*conditions) & graph.columns[other]
-            partners = planning.superset(graph.join.items[other].node, need, limits, EVER)
+            partners = planning.superset(planning, graph.join.items[other].node, need, limits, EVER)
             return combine(given, partners, [print_sql(each) for each in conditions])
     return rows
 
@@ -186,11 +183,9 @@ class _Walk:
         """The rows from which the way starts, if it starts here."""
         if (entry := self._entries.get(item)) is None:
             return []
-        graph, node = self._graph, self._graph.join.items[item].node
+        graph = self._graph
         local = graph.local(item)
         need = self._needed_columns(item) | columns_in(*(each.expression for each in local))
-        if entry.presence is not None and is_one_row(node) and can_be_written(node):
-            need |= columns(node) & self._planning.facts.used
         rows = entry.rows(need)
         if rows is None:
             return []
@@ -248,7 +243,7 @@ class _Walk:
         need = self._needed_columns(item) | columns_in(
             *(each.expression for each in local), *(each for each, _ in conditions)
         )
-        rows = planning.superset(node, need & graph.columns[item], limits, self._images)
+        rows = planning.superset(planning, node, need & graph.columns[item], limits, self._images)
         rows = select(rows, rows.columns, _print_all(local))
         joined = combine(given, rows, [print_sql(each) for each, _ in conditions])
         arrivals = [_Arrival(self._said_at(item, joined, carried), Match.FOUND)]

@@ -32,14 +32,13 @@ class JoinGraph:
     Args:
         join: The join.
         facts: What is known of the query.
-        without: Columns whose conditions are left out, too.
     """
 
-    def __init__(self, join: Join, facts: QueryFacts, without: Collection[str]) -> None:
+    def __init__(self, join: Join, facts: QueryFacts) -> None:
         self.join, self._types = join, facts.query.types
         self.columns = [columns(item.node) for item in join.items]
         self._owner = {name: k for k, names in enumerate(self.columns) for name in names}
-        self.classes = Classes(join.where, self._types)
+        self.classes = Classes(filter(facts.can_say, join.where), self._types)
         conjuncts = [
             *((each, None) for each in join.where),
             *((each, k) for k, item in enumerate(join.items) for each in item.on),
@@ -47,7 +46,7 @@ class JoinGraph:
         self._conditions = [
             Condition(each, self._items(each).union(() if on is None else (on,)), on)
             for each, on in conjuncts
-            if facts.can_say(each) and not columns_in(each) & set(without)
+            if facts.can_say(each)
         ]
 
     def is_left(self, item: int) -> bool:
@@ -104,12 +103,10 @@ class Tree:
     Args:
         parent: The next item on the way; None at a root, where the way ends.
         provides: The wanted columns that are taken from an item, each with the item's column.
-        is_linked: Whether an equality links each item to the next.
     """
 
     parent: dict[int, int | None]
     provides: dict[int, dict[str, str]] = field(default_factory=dict[int, dict[str, str]])
-    is_linked: bool = True
 
     @property
     def roots(self) -> list[int]:
@@ -147,7 +144,7 @@ def grow(graph: JoinGraph, want: Iterable[str], starts: Collection[int]) -> Tree
         min(of_name) for of_name in providers.values() if not tree.parent.keys() & of_name.keys()
     ]:
         nearest = next((k for k in tree.parent if graph.between(k, missing[0])), roots[0])
-        tree.parent[missing[0]], tree.is_linked = nearest, False
+        tree.parent[missing[0]] = nearest
         _spread(graph, tree, [missing[0]])
     for name, of_name in providers.items():
         for k in roots if roots[0] in of_name else [next(k for k in tree.parent if k in of_name)]:

@@ -1,9 +1,8 @@
-"""What the readings of a query share: what is known of its columns, the steps so far, and each other."""
+"""What the readings of a query share: what is known of its columns, and the steps so far."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from typing import TypeAlias
 
 from sqlglot.expressions.core import Expr, Expression
 
@@ -29,22 +28,20 @@ from lakehouse.views.plan import Found, Image, SourceRows, Sql, Step
 from lakehouse.views.printing import is_printable, unprintable_part
 from lakehouse.views.sql.parsing import CALLED, span_of
 from lakehouse.views.steps.key_limits import KeyLimit, rows_of
-from lakehouse.views.steps.relations import NOTHING, Relation, select, text, unite
-from lakehouse.views.steps.row_order import Rounding, chooses, depends_on_order, order_dependent
+from lakehouse.views.steps.relations import NOTHING, Relation, text
 from lakehouse.views.steps.wording import Wording
 from lakehouse.views.view_text import NotFollowedError
 
-
-class State(Enum):
-    """Which rows of a node: those of NOW, those BEFORE the change, or NONE, for the types of its columns."""
-
-    NOW = "now"
-    BEFORE = "before"
-    NONE = "none"
-
-
 EVER = (Image.NOW, Image.GONE)
 """The images that hold every row that a source has or had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaid:
+    """Why no step computes a column: how the text does, as a clause, and the part of the text that says so."""
+
+    how: str
+    part: Expr | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -56,10 +53,7 @@ class QueryFacts:
         changed: The tables that may have changed.
         small: The tables that are read whole instead of by keys.
         used: The columns that the query uses.
-        of_many: The columns that are computed from several rows, by group or partition: an old value needs old rows.
-        unprintable: The columns that no step can compute, each with the part of an expression behind it that is not
-            written again; None for EXISTS and IN.
-        of_order: The columns whose last digits depend on the order of rows, each with the one that does by itself.
+        unsaid: The columns that no step computes: a step computes of one row, and what it can write again.
         wording: What people call the columns.
     """
 
@@ -67,25 +61,19 @@ class QueryFacts:
     changed: frozenset[str]
     small: frozenset[str]
     used: frozenset[str]
-    of_many: frozenset[str]
-    unprintable: Mapping[str, Expr | None]
-    of_order: Mapping[str, str]
+    unsaid: Mapping[str, Unsaid]
     wording: Wording
 
     @classmethod
     def of(cls, query: Query, changed: Collection[str], small: Collection[str]) -> "QueryFacts":
         """The facts of a query, of which some tables changed."""
-        below = tuple(nodes_of(query.root))
-        used = columns_in(*(e for node in below for e in expressions(node)))
-        may_round = {each: each.columns(query.root, query.types) for each in Rounding}
+        used = columns_in(*(e for node in nodes_of(query.root) for e in expressions(node)))
         return cls(
             query,
             frozenset(changed),
             frozenset(small),
             used.union(output.column for output in query.outputs),
-            _of_many(query.root),
-            _unprintable(query.root),
-            order_dependent(query.root, lambda value: depends_on_order(value, may_round, query.types)),
+            _unsaid(query.root),
             Wording.of(query),
         )
 
@@ -99,7 +87,7 @@ class QueryFacts:
 
     def can_say(self, expression: Expression) -> bool:
         """Whether a step may compute an expression."""
-        return is_printable(expression) and not columns_in(expression) & self.unprintable.keys()
+        return is_printable(expression) and not columns_in(expression) & self.unsaid.keys()
 
     def sayable(self, limits: tuple[KeyLimit, ...]) -> tuple[KeyLimit, ...]:
         """The pairs of limits that a step may compute."""
@@ -114,54 +102,22 @@ class QueryFacts:
         return f"CAST(NULL AS {kind})" if kind else "NULL"
 
 
-class Planning(ABC):
-    """One plan in the making: its steps so far, and the three readings of a node, which need each other."""
+class Planning:
+    """One plan in the making.
 
-    def __init__(self, facts: QueryFacts, prefix: str) -> None:
+    Args:
+        facts: What is known of the query.
+        prefix: How the names of its steps begin.
+        superset: The second reading of a node (supersets), which the ways through joins need, and which needs them.
+    """
+
+    def __init__(self, facts: QueryFacts, prefix: str, superset: "Superset") -> None:
         self.facts = facts
+        self.superset = superset
         self.steps: list[Step] = []
-        self.values_before: dict[str, None] = {}
         self.read_whole: dict[str, str] = {}
         self._prefix = prefix
         self._moved_rows: dict[tuple[int, frozenset[str]], Relation] = {}
-
-    @abstractmethod
-    def delta(self, node: Node, want: frozenset[str]) -> Relation | None:
-        """A superset of the values of columns in the rows that a node has more or fewer of than before."""
-
-    @abstractmethod
-    def superset(
-        self, node: Node, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
-    ) -> Relation:
-        """A superset of the values of columns in the rows of a node, in the images, that match limits."""
-
-    @abstractmethod
-    def rows(self, node: Node, limits: tuple[KeyLimit, ...], state: State) -> Relation:
-        """The rows of a node in a state that match limits, each as often as it is there; and perhaps others."""
-
-    def unite_branches(
-        self, node: SetOperation, want: frozenset[str], of_branches: Mapping[int, Relation]
-    ) -> Relation | None:
-        """The values of a set operation in rows of some of its branches, by their places; None of none.
-
-        Spark converts the values of branches to one type, which may make one value of two. So each branch takes part,
-        if need be without a row.
-        """
-        if not of_branches:
-            return None
-        converted = want - node.of_one_type(self.facts.query.types)
-        if converted and not all(map(can_be_written, node.nodes)):
-            self._refuse_types(converted)
-        rows = [
-            select(
-                of_branches[place] if place in of_branches else self.rows(branch, (), State.NONE),
-                want,
-                computed={name: names[name] for name in want},
-            )
-            for place, (branch, names) in enumerate(zip(node.nodes, node.names, strict=True))
-            if converted or place in of_branches
-        ]
-        return unite(rows)
 
     def step(self, relation: Relation, why: str) -> tuple[Relation, str]:
         """Makes a relation a step, without duplicates: its rows from then on, and its name."""
@@ -188,28 +144,6 @@ class Planning(ABC):
             self._moved_rows[id(scan), columns] = self.step(moved, f"rows of {label(scan)} that changed in {names}")[0]
         return self._moved_rows[id(scan), columns]
 
-    def say_values_before(self, node: Aggregation | Windows, want: Iterable[str]) -> None:
-        """Notes columns whose values before the change are computed as well.
-
-        Raises:
-            NotFollowedError: Another computation of the values may give others.
-        """
-        values = node.aggregates if isinstance(node, Aggregation) else node.windows
-        words = self.facts.wording
-        names = words.of_columns(want)
-        for name in sorted(self.facts.of_order.keys() & set(want)):
-            source = self.facts.of_order[name]
-            follows = "its" if source == name else f"follows from {words.of_column(source)}, whose"
-            raise NotFollowedError(
-                f"{words.of_column(name)} decides which keys change, and {follows} last digits depend on the order in "
-                "which Spark takes the rows",
-                self._place(values.get(source)),
-            )
-        sentence = f"{names} of {label(node)} is computed from many rows, and decides which keys change"
-        if any(chooses(values[name]) for name in want if name in values):
-            sentence += ", so its order has to tell these rows apart: name enough columns in it"
-        self.values_before[sentence] = None
-
     def say_read_whole(self, node: Node, why: str) -> None:
         """Notes why tables may be read whole: the first reason of each."""
         for scan in scans_of(node):
@@ -227,24 +161,13 @@ class Planning(ABC):
         whole = dict.fromkeys(table for table in tables if table not in self.facts.small)
         return tuple((table, self.read_whole.get(table, "no key limits it")) for table in whole)
 
-    def _refuse_types(self, columns: Iterable[str]) -> None:
-        """Refuses keys that Spark converts from the types of branches of which no step can tell the types."""
-        raise NotFollowedError(
-            f"{self.facts.wording.of_columns(columns)} decides which keys change, and may be of another type in each "
-            "branch of a set operation"
-        )
-
-    def refuse_values(self, columns: Iterable[str]) -> None:
-        """Refuses keys that no step can compute."""
-        if names := sorted(self.facts.unprintable.keys() & set(columns)):
-            part = self.facts.unprintable[names[0]]
-            by = (
-                "EXISTS or IN" if part is None else f"{part.meta[CALLED]}()" if CALLED in part.meta else "an expression"
-            )
+    def require_said(self, columns: Iterable[str]) -> None:
+        """Raise if no step computes one of the columns, so that nothing finds the keys that it decides."""
+        if names := sorted(self.facts.unsaid.keys() & set(columns)):
+            why = self.facts.unsaid[names[0]]
+            words = self.facts.wording.of_columns(names[:1])
             raise NotFollowedError(
-                f"{self.facts.wording.of_columns(names[:1])} decides which keys change, and is computed by {by}, which "
-                "no step writes again",
-                self._place(part),
+                f"{words} decides which keys change, and is computed {why.how}", self._place(why.part)
             )
 
     def _place(self, part: Expr | None) -> TextPlace | None:
@@ -272,49 +195,36 @@ def is_one_row(node: Node) -> bool:
     return isinstance(node, Aggregation) and not node.groups
 
 
-def can_be_written(node: Node) -> bool:
-    """Whether all that a node and those below it compute may be written again."""
-    return all(is_printable(e) for below in nodes_of(node) for e in expressions(below))
-
-
-def _of_many(node: Node) -> frozenset[str]:
-    """The columns of a node and below that are computed from several rows by group or partition."""
-    below = frozenset[str]().union(*map(_of_many, children(node)))
-    match node:
-        case Aggregation(groups=groups, aggregates=aggregates):
-            return below | aggregates.keys() if groups else below
-        case Windows(windows=windows):
-            return below | windows.keys()
-        case Extend(new=new):
-            return below | {name for name, e in new.items() if columns_in(e) & below}
-        case SetOperation(names=names):
-            return below | {name for of_branch in names for name, one in of_branch.items() if one in below}
-        case _:
-            return below
-
-
-def _unprintable(node: Node) -> dict[str, Expr | None]:
-    """The columns of a node and below that no step can compute, each with what is not written again; None for marks."""
-    below = dict[str, Expr | None]()
+def _unsaid(node: Node) -> dict[str, Unsaid]:
+    """The columns of a node and below that no step computes."""
+    below = dict[str, Unsaid]()
     for child in children(node):
-        below |= _unprintable(child)
-
-    def parts(expression: Expression) -> list[Expr | None]:
-        own = unprintable_part(expression)
-        return [below[name] for name in sorted(columns_in(expression) & below.keys())] if own is None else [own]
-
+        below |= _unsaid(child)
     match node:
         case Extend(new=new):
-            return below | {name: one[0] for name, e in new.items() if (one := parts(e))}
+            return below | _unsaid_of(new, below)
         case Generate(generator=generator, new=new):
-            return below | {name: one[0] for name in new if (one := parts(generator))}
+            return below | _unsaid_of(dict.fromkeys(new, generator), below)
         case MarkJoin(value=value):
-            return {**below, value: None}
+            return {**below, value: Unsaid("by EXISTS or IN, which no step writes again")}
         case Aggregation(aggregates=computed) | Windows(windows=computed):
-            every = (unprintable_part(e) for each in nodes_of(node) for e in expressions(each))
-            part = next((each for each in every if each is not None), None)
-            return below if part is None else below | dict.fromkeys(computed, part)
+            return below | {name: Unsaid("from many rows", part) for name, part in computed.items()}
         case SetOperation(names=names):
             return below | {name: below[one] for branch in names for name, one in branch.items() if one in below}
         case _:
             return below
+
+
+def _unsaid_of(new: Mapping[str, Expression], below: Mapping[str, Unsaid]) -> dict[str, Unsaid]:
+    """Those of computed columns that no step computes."""
+    unsaid = dict[str, Unsaid]()
+    for name, expression in new.items():
+        if (part := unprintable_part(expression)) is not None:
+            by = f"{part.meta[CALLED]}()" if CALLED in part.meta else "an expression"
+            unsaid[name] = Unsaid(f"by {by}, which no step writes again", part)
+        elif of_below := sorted(columns_in(expression) & below.keys()):
+            unsaid[name] = below[of_below[0]]
+    return unsaid
+
+
+Superset: TypeAlias = Callable[[Planning, Node, frozenset[str], tuple[KeyLimit, ...], tuple[Image, ...]], Relation]

@@ -39,6 +39,7 @@ from lakehouse.views.sql.simplify import harden
 from lakehouse.views.steps.key_limits import KeyLimit, limits_over, of_branch, of_join_item, through
 from lakehouse.views.steps.planning import Planning, is_one_row, label, scans_of
 from lakehouse.views.steps.relations import print_sql, select
+from lakehouse.views.steps.supersets import superset
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -115,13 +116,8 @@ class Restrictions:
         """All rows of the partitions that have a row within the limits."""
         direct = limits_over(limits, node.partition)
         of_rows = limits_over(limits, columns(node.node))
-        if (
-            not direct
-            and node.partition
-            and of_rows
-            and not self.planning.facts.unprintable.keys() & set(node.partition)
-        ):
-            rows = self.planning.superset(node.node, frozenset(node.partition), of_rows, self.images)
+        if not direct and node.partition and of_rows and not self.planning.facts.unsaid.keys() & set(node.partition):
+            rows = superset(self.planning, node.node, frozenset(node.partition), of_rows, self.images)
             _, step = self.planning.step(rows, f"partitions of {label(node)} that have a touched row")
             direct = (KeyLimit(step, tuple((column(name), name) for name in node.partition)),)
         self._pass(node.node, limits, direct, f"{self._words(limits)} is computed from many rows")
@@ -154,7 +150,7 @@ class Restrictions:
         keys = {f"key__{k}": print_sql(one.given) for k, one in enumerate(spoken)}
         local = [each for each in conditions if facts.can_say(each)]
         need = columns_in(*local, *(one.given for one in spoken))
-        rows = self.planning.superset(node, need, limits, self.images)
+        rows = superset(self.planning, node, need, limits, self.images)
         rows = select(rows, keys, [print_sql(each) for each in local], keys)
         _, step = self.planning.step(rows, f"which rows of {label(other)} the rows of {label(node)} need")
         of_step = tuple((one.sought, key) for one, key in zip(spoken, keys, strict=True))

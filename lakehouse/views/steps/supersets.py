@@ -1,5 +1,6 @@
 """The second reading of a node: a superset of values in the rows that it has or had, and that match limits."""
 
+from collections.abc import Mapping
 from typing import assert_never
 
 from sqlglot import exp
@@ -19,6 +20,7 @@ from lakehouse.views.algebra import (
     SetOperation,
     Side,
     Windows,
+    children,
     columns,
     columns_in,
     nulls_of,
@@ -27,41 +29,32 @@ from lakehouse.views.algebra import (
 from lakehouse.views.plan import Image
 from lakehouse.views.steps.hops import Entry, reach
 from lakehouse.views.steps.key_limits import KeyLimit, holds, limits_over, of_branch, of_join_item, through
-from lakehouse.views.steps.planning import Planning, QueryFacts, State
-from lakehouse.views.steps.relations import Relation, print_sql, select, text, unite
+from lakehouse.views.steps.planning import Planning, QueryFacts
+from lakehouse.views.steps.relations import Relation, combine, print_sql, select, text, unite
 
 
 def superset(
     planning: Planning, node: Node, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
 ) -> Relation:
     """A superset of the values of columns in the rows of a node, in the images, that match limits."""
+    planning.require_said(want)
     limits = planning.facts.sayable(limits)
     match node:
         case Scan():
             return _of_scan(planning, node, want, limits, images)
         case Extend(new=new):
             down = limits_over(through(limits, new), columns(node.node))
-            return compute_columns(node, want, planning.superset(node.node, inputs(node, want), down, images))
+            return compute_columns(node, want, superset(planning, node.node, inputs(node, want), down, images))
         case Generate():
             down = limits_over(limits, columns(node.node))
             return generate_columns(
-                node, want, planning.superset(node.node, generator_inputs(node, want), down, images)
+                node, want, superset(planning, node.node, generator_inputs(node, want), down, images)
             )
         case Filter():
-            rows = planning.superset(node.node, want, limits, images)
+            rows = superset(planning, node.node, want, limits, images)
             return filter_rows(planning.facts, node, rows)
-        case Aggregation():
-            groups = frozenset(node.groups)
-            down = limits_over(limits, groups)
-            if want <= groups and (down or not limits or not _has_values(planning.facts, node)):
-                return planning.superset(node.node, want, down, images)
-            return _values(planning, node, want, limits, images)
-        case Windows():
-            if not want & node.windows.keys():
-                return planning.superset(node.node, want, limits_over(limits, columns(node.node)), images)
-            return _values(planning, node, want, limits, images)
-        case MarkJoin():
-            return planning.superset(node.node, want, limits_over(limits, columns(node.node)), images)
+        case Aggregation() | Windows() | MarkJoin():
+            return superset(planning, node.node, want, limits_over(limits, columns(node.node)), images)
         case SetOperation():
             return _of_branches(planning, node, want, limits, images)
         case FullJoin():
@@ -84,30 +77,6 @@ def _of_scan(
     return rows
 
 
-def _has_values(facts: QueryFacts, node: Aggregation | Windows) -> bool:
-    values = node.aggregates if isinstance(node, Aggregation) else node.windows
-    return not facts.unprintable.keys() & values.keys()
-
-
-def _values(
-    planning: Planning,
-    node: Aggregation | Windows,
-    want: frozenset[str],
-    limits: tuple[KeyLimit, ...],
-    images: tuple[Image, ...],
-) -> Relation:
-    """Values that are computed from many rows: those of now, and those of before if a row below may have changed."""
-    planning.refuse_values(want)
-    before = Image.GONE in images and planning.facts.changes(node)
-    if before:
-        planning.say_values_before(node, want)
-    states = (State.NOW, State.BEFORE) if before else (State.NOW,)
-    rows = [select(planning.rows(node, limits, state), want, [holds(limit) for limit in limits]) for state in states]
-    united = unite(rows)
-    assert united is not None
-    return united
-
-
 def _of_branches(
     planning: Planning,
     node: SetOperation,
@@ -118,7 +87,8 @@ def _of_branches(
     """Of EXCEPT and INTERSECT every row is one of the first branch."""
     count = len(node.nodes) if node.kind is SetKind.UNION_ALL else 1
     of_branches = {
-        place: planning.superset(
+        place: superset(
+            planning,
             node.nodes[place],
             frozenset(node.names[place][name] for name in want),
             of_branch(node, place, limits, planning.facts.query.types),
@@ -126,7 +96,7 @@ def _of_branches(
         )
         for place in range(count)
     }
-    united = planning.unite_branches(node, want, of_branches)
+    united = unite_branches(planning, node, want, of_branches)
     assert united is not None
     return united
 
@@ -137,11 +107,11 @@ def _of_full_join(
     """The pairs, and the rows of each side, with or without a match, beside NULL."""
     left, right = columns(node.left), columns(node.right)
     pairs = Join((Item(node.left), Item(node.right)), node.on)
-    rows = [planning.superset(pairs, want, limits, images)]
+    rows = [superset(planning, pairs, want, limits, images)]
     for side, own, others in ((node.left, left, right), (node.right, right, left)):
         beside = through(limits, nulls_of(others))
         needed = frozenset[str]().union(*(limit.columns for limit in beside))
-        of_side = planning.superset(side, (want & own) | needed, limits_over(beside, own), images)
+        of_side = superset(planning, side, (want & own) | needed, limits_over(beside, own), images)
         rows.append(pad(planning.facts, of_side, want, beside))
     united = unite(rows)
     assert united is not None
@@ -168,7 +138,7 @@ def _of_join(
     if not of_start:
         planning.say_read_whole(join.items[start].node, "nothing limits it")
     node = join.items[start].node
-    entry = Entry(lambda need: planning.superset(node, need, of_start, images))
+    entry = Entry(lambda need: superset(planning, node, need, of_start, images))
     rows = reach(planning, join, {start: entry}, want, images)
     if join.items[start].side is Side.LEFT:
         rows += _without_item(planning, join, start, want, limits, images)
@@ -190,8 +160,47 @@ def _without_item(
         return []
     others = without_item(join, start)
     needed = frozenset[str]().union(*(limit.columns for limit in beside))
-    rows = planning.superset(others, (want & columns(others)) | needed, limits_over(beside, columns(others)), images)
+    rows = superset(planning, others, (want & columns(others)) | needed, limits_over(beside, columns(others)), images)
     return [pad(planning.facts, rows, want, beside)]
+
+
+def unite_branches(
+    planning: Planning, node: SetOperation, want: frozenset[str], of_branches: Mapping[int, Relation]
+) -> Relation | None:
+    """The values of a set operation in rows of some of its branches, by their places; None of none.
+
+    Spark converts the values of branches to one type, which may make one value of two. So each branch takes part, if
+    need be without a row.
+    """
+    is_converted = not want <= node.of_one_type(planning.facts.query.types)
+    rows = list[Relation]()
+    for place, (branch, names) in enumerate(zip(node.nodes, node.names, strict=True)):
+        if place in of_branches or (of_branches and is_converted):
+            own = of_branches.get(place) or _no_rows(planning, branch, frozenset(names[name] for name in want))
+            rows.append(select(own, want, computed={name: names[name] for name in want}))
+    return unite(rows)
+
+
+def _no_rows(planning: Planning, node: Node, want: frozenset[str]) -> Relation:
+    """No row of a node, for the types of its columns."""
+    match node:
+        case Scan():
+            return planning.scan(node, want, Image.NONE, ())
+        case Extend():
+            return compute_columns(node, want, _no_rows(planning, node.node, inputs(node, want)))
+        case Generate():
+            return generate_columns(node, want, _no_rows(planning, node.node, generator_inputs(node, want)))
+        case SetOperation():
+            of_first = _no_rows(planning, node.nodes[0], frozenset(node.names[0][name] for name in want))
+            united = unite_branches(planning, node, want, {0: of_first})
+            assert united is not None
+            return united
+        case _:
+            below = [each for each in children(node) if want & columns(each)] or children(node)[:1]
+            first, *others = (_no_rows(planning, each, want & columns(each)) for each in below)
+            for each in others:
+                first = combine(first, each, ())
+            return first
 
 
 # rows with other columns

@@ -256,24 +256,30 @@ def nodes_of(node: Node) -> Iterator[Node]:
 def columns(node: Node) -> frozenset[str]:
     """The unique names of a node's columns."""
     match node:
-        case Scan(names=names):
-            return frozenset(names)
-        case Join() | FullJoin():
-            return frozenset[str]().union(*map(columns, children(node)))
-        case MarkJoin(node=below, value=value):
-            return columns(below) | {value}
-        case Filter(node=below):
-            return columns(below)
-        case Extend(node=below, new=new):
-            return columns(below) | new.keys()
-        case Generate(node=below, new=new):
-            return columns(below) | frozenset(new)
-        case Aggregation(groups=groups, aggregates=aggregates):
-            return frozenset((*groups, *aggregates))
-        case Windows(node=below, windows=windows):
-            return columns(below) | windows.keys()
+        case Scan(names=kept) | Aggregation(groups=kept):
+            below = frozenset(kept)
+        case SetOperation():
+            below = frozenset[str]()
+        case MarkJoin(node=rows):
+            below = columns(rows)
+        case _:
+            below = frozenset[str]().union(*map(columns, children(node)))
+    return below | computed_columns(node).keys()
+
+
+def computed_columns(node: Node) -> Mapping[str, tuple[Expression, ...]]:
+    """The columns that a node computes under new names, each with the expressions that it comes from."""
+    match node:
+        case Extend(new=new) | Aggregation(aggregates=new) | Windows(windows=new):
+            return {name: (expression,) for name, expression in new.items()}
+        case Generate(generator=generator, new=new):
+            return dict.fromkeys(new, (generator,))
+        case MarkJoin(value=value):
+            return {value: expressions(node)}
         case SetOperation(names=names):
-            return frozenset(names[0])
+            return {name: tuple(column(of_branch[name]) for of_branch in names) for name in names[0]}
+        case Scan() | Join() | FullJoin() | Filter():
+            return {}
 
 
 def expressions(node: Node) -> tuple[Expression, ...]:

@@ -1,29 +1,20 @@
 """Which columns of its tables the names of a text stand for, and of which a column of the result takes its value."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import count
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from sqlglot import exp
-from sqlglot.expressions.core import Expression
 
 from lakehouse.cursor.definition import digest
 from lakehouse.views.algebra import (
-    Aggregation,
-    Extend,
-    Filter,
-    FullJoin,
-    Generate,
-    Join,
-    MarkJoin,
-    Node,
     Query,
     Scan,
     SetOperation,
-    Windows,
     columns_in,
+    computed_columns,
     expressions,
     nodes_of,
 )
@@ -53,12 +44,17 @@ class _Origins:
 
     query: Query
     _parts: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    _branches: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    _branches: set[str] = field(default_factory=set[str])
     _scanned: dict[str, SourceColumn] = field(default_factory=dict[str, SourceColumn])
 
     def __post_init__(self) -> None:
         for node in nodes_of(self.query.root):
-            self._add(node)
+            computed = computed_columns(node)
+            self._parts.update({name: columns_in(*of) for name, of in computed.items()})
+            if isinstance(node, Scan):
+                self._scanned.update({name: (node.table, column) for name, column in node.names.items()})
+            if isinstance(node, SetOperation):
+                self._branches |= computed.keys()
 
     def of(self, name: str) -> tuple[SourceColumn, ...]:
         """The columns of tables behind a unique name, in the order of their names."""
@@ -69,34 +65,8 @@ class _Origins:
     def is_plain(self, name: str) -> bool:
         """Whether a unique name is a column of a table, in each branch of a set operation."""
         if name in self._branches:
-            return all(map(self.is_plain, self._branches[name]))
+            return all(map(self.is_plain, self._parts[name]))
         return name in self._scanned
-
-    def _add(self, node: Node) -> None:
-        """Notes of what a node makes its new columns."""
-        match node:
-            case Scan(table=table, names=names):
-                self._scanned.update({name: (table, column) for name, column in names.items()})
-            case Extend(new=new):
-                self._add_computed(new)
-            case Aggregation(aggregates=aggregates):
-                self._add_computed(aggregates)
-            case Windows(windows=windows):
-                self._add_computed(windows)
-            case Generate(generator=generator, new=new):
-                self._parts.update(dict.fromkeys(new, columns_in(generator)))
-            case MarkJoin(value=value, sought=sought, among=among, on=on):
-                self._parts[value] = columns_in(*sought, *on) | set(among)
-            case SetOperation(names=names):
-                for name in names[0]:
-                    self._branches[name] = self._parts[name] = frozenset(of_branch[name] for of_branch in names)
-            case Join() | FullJoin() | Filter():
-                pass
-            case _:
-                assert_never(node)
-
-    def _add_computed(self, columns: Mapping[str, Expression]) -> None:
-        self._parts.update({name: columns_in(expression) for name, expression in columns.items()})
 
 
 KIND_OF_NAMES = f"1 {version('sqlglot')}"

@@ -12,15 +12,14 @@ from lakehouse.views.algebra import (
     Aggregation,
     Extend,
     Filter,
-    Generate,
     MarkJoin,
     Node,
     Query,
     Scan,
-    SetOperation,
     Windows,
     children,
     columns_in,
+    computed_columns,
     expressions,
     nodes_of,
 )
@@ -200,31 +199,17 @@ def _unsaid(node: Node) -> dict[str, Unsaid]:
     below = dict[str, Unsaid]()
     for child in children(node):
         below |= _unsaid(child)
-    match node:
-        case Extend(new=new):
-            return below | _unsaid_of(new, below)
-        case Generate(generator=generator, new=new):
-            return below | _unsaid_of(dict.fromkeys(new, generator), below)
-        case MarkJoin(value=value):
-            return {**below, value: Unsaid("by EXISTS or IN, which no step writes again")}
-        case Aggregation(aggregates=computed) | Windows(windows=computed):
-            return below | {name: Unsaid("from many rows", part) for name, part in computed.items()}
-        case SetOperation(names=names):
-            return below | {name: below[one] for branch in names for name, one in branch.items() if one in below}
-        case _:
-            return below
-
-
-def _unsaid_of(new: Mapping[str, Expression], below: Mapping[str, Unsaid]) -> dict[str, Unsaid]:
-    """Those of computed columns that no step computes."""
-    unsaid = dict[str, Unsaid]()
-    for name, expression in new.items():
-        if (part := unprintable_part(expression)) is not None:
+    for name, of in computed_columns(node).items():
+        if isinstance(node, MarkJoin):
+            below[name] = Unsaid("by EXISTS or IN, which no step writes again")
+        elif isinstance(node, Aggregation | Windows):
+            below[name] = Unsaid("from many rows", of[0])
+        elif (part := next(filter(None, map(unprintable_part, of)), None)) is not None:
             by = f"{part.meta[CALLED]}()" if CALLED in part.meta else "an expression"
-            unsaid[name] = Unsaid(f"by {by}, which no step writes again", part)
-        elif of_below := sorted(columns_in(expression) & below.keys()):
-            unsaid[name] = below[of_below[0]]
-    return unsaid
+            below[name] = Unsaid(f"by {by}, which no step writes again", part)
+        elif of_below := sorted(columns_in(*of) & below.keys()):
+            below[name] = below[of_below[0]]
+    return below
 
 
 Superset: TypeAlias = Callable[[Planning, Node, frozenset[str], tuple[KeyLimit, ...], tuple[Image, ...]], Relation]

@@ -9,18 +9,11 @@ from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
 from lakehouse.views.algebra import (
-    Aggregation,
-    Extend,
-    Filter,
-    FullJoin,
     Generate,
-    Join,
     MarkJoin,
-    Node,
     Query,
     Scan,
-    SetOperation,
-    Windows,
+    computed_columns,
     nodes_of,
 )
 from lakehouse.views.steps.relations import print_sql, replace_columns
@@ -47,7 +40,12 @@ class Wording:
         """The words for the columns of a query."""
         definitions = dict[str, _Definition]()
         for node in nodes_of(query.root):
-            definitions.update(_definitions(node))
+            if isinstance(node, Scan):
+                definitions.update(node.names)
+            elif isinstance(node, MarkJoin):
+                definitions[node.value] = "IN (...)" if node.sought else "EXISTS (...)"
+            elif not isinstance(node, Generate):
+                definitions.update({name: of[0] for name, of in computed_columns(node).items()})
         return cls({output.column: output.name for output in reversed(query.outputs)}, definitions)
 
     def of_column(self, name: str) -> str:
@@ -72,22 +70,3 @@ class Wording:
         """An expression with the words for its columns."""
         words = {each.name: exp.Var(this=self.of_column(each.name)) for each in expression.find_all(exp.Column)}
         return print_sql(replace_columns(expression, words))
-
-
-def _definitions(node: Node) -> Mapping[str, _Definition]:
-    """What the columns are that a node gives under new unique names."""
-    match node:
-        case Scan(names=names):
-            return names
-        case Extend(new=new):
-            return new
-        case Aggregation(aggregates=aggregates):
-            return aggregates
-        case Windows(windows=windows):
-            return windows
-        case MarkJoin(value=value, sought=sought):
-            return {value: "IN (...)" if sought else "EXISTS (...)"}
-        case SetOperation(names=names):
-            return {name: exp.column(one) for name, one in names[0].items()}
-        case Join() | FullJoin() | Filter() | Generate():
-            return {}

@@ -24,8 +24,8 @@ from lakehouse.views.algebra import (
 from lakehouse.views.analysis import Analysis
 from lakehouse.views.printing import is_printable
 from lakehouse.views.sql.row_sql import why_not_of_the_row
+from lakehouse.views.steps.planning import Wording
 from lakehouse.views.steps.relations import print_sql
-from lakehouse.views.steps.wording import Wording
 from lakehouse.views.view_text import Reason
 
 

@@ -11,12 +11,11 @@ from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.read.decide import NeedOfAllRows
 from lakehouse.views.algebra import Output, Query
 from lakehouse.views.plan import TouchedPlan
+from lakehouse.views.planner import rows_of_any_keys, touched_plan
 from lakehouse.views.query import read, refuse_values_of_the_run
-from lakehouse.views.rows_plan import rows_of_any_keys
 from lakehouse.views.sql.lineage import KIND_OF_NAMES, digest_of_names
 from lakehouse.views.sql.tokens import digest_of_view
 from lakehouse.views.touch import Touch, choose_touch, table_key
-from lakehouse.views.touched_plan import touched_plan
 from lakehouse.views.view_text import NotFollowedError, Reason, ViewText, with_place
 
 

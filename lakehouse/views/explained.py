@@ -7,8 +7,7 @@ from re import compile as pattern
 from lakehouse.views.algebra import Query
 from lakehouse.views.analysis import Analysis
 from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, Step, TouchedPlan
-from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
-from lakehouse.views.touched_plan import touched_plan
+from lakehouse.views.planner import rows_of_any_keys, rows_plan, touched_plan
 
 _PLAIN = pattern(r"`([A-Za-z_]\w*)`")
 

@@ -24,11 +24,11 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.sql.blocks import read_select
 from lakehouse.views.sql.look import Look, look_through, refuse_user
-from lakehouse.views.sql.parsing import RUN_TEXT_REMEDY, why_of_the_run
 from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading
 from lakehouse.views.sql.simplify import simplify
 from lakehouse.views.sql.sources import with_ctes
 from lakehouse.views.sql.subqueries import correlation
+from lakehouse.views.sql.words import RUN_TEXT_REMEDY, why_of_the_run
 from lakehouse.views.view_text import NotFollowedError
 
 

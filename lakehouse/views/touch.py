@@ -28,9 +28,8 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.equalities import Classes, equal_columns
 from lakehouse.views.plan import Image, KeyFacts, Restriction, RowsPlan, SourceRows, TouchedPlan
-from lakehouse.views.rows_plan import rows_plan
+from lakehouse.views.planner import rows_plan, touch_columns, touched_plan
 from lakehouse.views.steps.planning import is_one_row
-from lakehouse.views.touched_plan import touch_columns, touched_plan
 from lakehouse.views.view_text import NotFollowedError
 
 READ_WHOLE, WITHOUT_KEY, BY_EXPRESSION, PART_OF_KEY = 10, 8, 3, 2

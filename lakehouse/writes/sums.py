@@ -141,8 +141,8 @@ def sums_of(bound: "BoundText", added: "Added") -> Sums | str:
         bound: The text of the view.
         added: The counts and sums that it is.
     """
-    from lakehouse.views.on_spark.output_columns import refuse_null
-    from lakehouse.views.on_spark.parameters import with_values
+    from lakehouse.views.on_spark.bound_text import refuse_null
+    from lakehouse.views.on_spark.key_conditions import with_values
 
     values = {name: with_values(sql, bound.text.args) for name, sql in {**added.by, **added.sums}.items()}
     groups = {name: refuse_null(values[name], name, bound.text) for name in added.by}

@@ -15,9 +15,8 @@ import sqlglot
 from lakehouse.delta.text import quote
 from lakehouse.views.algebra import Query
 from lakehouse.views.plan import Found, Image, KeyFacts, Restriction, RowsPlan, SourceRows, Sql, Step, TouchedPlan
-from lakehouse.views.rows_plan import rows_plan
+from lakehouse.views.planner import rows_plan, touch_columns, touched_plan
 from lakehouse.views.touch import choose_touch
-from lakehouse.views.touched_plan import touch_columns, touched_plan
 from lakehouse.views.view_text import NotFollowedError
 
 Row: TypeAlias = tuple[Any, ...]

@@ -44,7 +44,7 @@ def test_the_server_s_jvm_gets_the_options_that_spark_s_own_launcher_gives(spark
 @pytest.mark.skipif(os.environ["LAKEHOUSE_SPARK"] != "process", reason="through Spark Connect the values arrive")
 @pytest.mark.skipif(pyspark.__version__.startswith("4.0."), reason="with Spark 4.0 the values arrive")
 def test_delta_s_parser_hands_no_value_of_a_named_parameter_on_to_spark_s(spark: SparkSession) -> None:
-    """If this fails, Delta mended it, and lakehouse/views/on_spark/parameters.py need not write literals any more."""
+    """If this fails, Delta mended it, and lakehouse/views/on_spark/key_conditions.py need not write literals any more."""
     frame = spark.range(4)
     with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):
         spark.sql("SELECT id FROM {frame} WHERE id > :least", args={"least": 1}, frame=frame).collect()

@@ -2,9 +2,8 @@
 
 from lakehouse.views.explained import follow
 from lakehouse.views.plan import KeyFacts
+from lakehouse.views.planner import rows_plan, touched_plan
 from lakehouse.views.query import read
-from lakehouse.views.rows_plan import rows_plan
-from lakehouse.views.touched_plan import touched_plan
 from tests.views import queries
 
 REVENUE = """

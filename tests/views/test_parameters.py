@@ -9,7 +9,7 @@ import pytest
 from lakehouse import Policy, Table, View
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors.views import ViewError
-from lakehouse.views.on_spark.parameters import with_values
+from lakehouse.views.on_spark.key_conditions import with_values
 from tests.support.for_each import for_each
 from tests.support.lake import Lake
 from tests.support.views import asset_of

@@ -18,7 +18,8 @@ from lakehouse.views.printing import PRINTABLE_FUNCTIONS, REWRITTEN_FUNCTIONS, i
 from lakehouse.views.query import read
 from lakehouse.views.sql.grouping import is_aggregate
 from lakehouse.views.sql.look import look_through
-from lakehouse.views.sql.parsing import CALLED, cut, parse
+from lakehouse.views.sql.parsing import CALLED, parse
+from lakehouse.views.sql.words import cut
 from tests.support.for_each import for_each
 
 BY_NUMBER = """

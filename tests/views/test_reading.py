@@ -152,8 +152,8 @@ group by g_8, g_9: count_10=COUNT(*)
     orders orders
 -> month=g_8, a=g_9, k=count_10""",
     ),
-    "windows of one partition are one node, named or not": (
-        """SELECT id, sum(amount) OVER w AS s, row_number() OVER (PARTITION BY cust, day ORDER BY id) AS rn, max(id) OVER (PARTITION BY cust) AS m FROM orders WINDOW w AS (PARTITION BY cust) QUALIFY rn = 1""",
+    "windows of one partition are one node": (
+        """SELECT id, sum(amount) OVER (PARTITION BY cust) AS s, row_number() OVER (PARTITION BY cust, day ORDER BY id) AS rn, max(id) OVER (PARTITION BY cust) AS m FROM orders QUALIFY rn = 1""",
         """
 filter w_9 = 1
   windows by cust_2, day_3: w_9=ROW_NUMBER() OVER (PARTITION BY cust_2, day_3 ORDER BY id_1)

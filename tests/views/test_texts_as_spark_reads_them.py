@@ -7,7 +7,7 @@ import pytest
 
 from lakehouse import Policy, Table
 from lakehouse.delta.limits import Limits, in_force
-from lakehouse.views.on_spark.output_columns import are_as_read
+from lakehouse.views.on_spark.bound_text import are_as_read
 from lakehouse.views.query import read
 from lakehouse.views.view_text import NotFollowedError
 from tests.support.lake import Lake
@@ -198,12 +198,6 @@ CASES = {
         "id",
         {**STATES, "c": ("status string", "('a'), ('c')")},
         (*OF_STATES, "DELETE FROM {c} WHERE status = 'a'", "INSERT INTO {c} VALUES ('b')"),
-    ),
-    "a named window after QUALIFY": Case(
-        "SELECT status, id FROM t QUALIFY row_number() OVER w = 1 WINDOW w AS (PARTITION BY status ORDER BY id)",
-        "status",
-        STATES,
-        OF_STATES,
     ),
     "LATERAL VIEW whose table is called AS": Case(
         "SELECT id, count(e) AS n FROM t LATERAL VIEW explode(marks) AS e GROUP BY id", "id", MARKS, OF_MARKS

@@ -8,10 +8,9 @@ from lakehouse.errors.views import ViewError
 from lakehouse.views.explained import follow
 from lakehouse.views.functions import AGGREGATES, WINDOW_FUNCTIONS
 from lakehouse.views.plan import Image, KeyFacts, Restriction, SourceRows, TouchedPlan
+from lakehouse.views.planner import rows_of_any_keys, rows_plan, touched_plan
 from lakehouse.views.query import names_in, read
-from lakehouse.views.rows_plan import rows_of_any_keys, rows_plan
 from lakehouse.views.touch import choose_touch, table_key
-from lakehouse.views.touched_plan import touched_plan
 from lakehouse.views.view_text import NotFollowedError
 from tests.support.for_each import for_each
 from tests.views import queries, tpch

@@ -1,27 +1,30 @@
-"""A text over pinned tables: what was read of these, and the result."""
+"""A text over pinned tables: what was read of these, and the result under the names and types that a head declares."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructField, StructType
 
+from lakehouse.delta.text import literal, quote
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.read.content import Everything, SourceRead
 from lakehouse.read.decide import NeedOfAllRows
-from lakehouse.spark.types import char_type
+from lakehouse.spark.driver_rows import Local, small
+from lakehouse.spark.fitting import Breach, breach_text
+from lakehouse.spark.types import char_type, is_assignable, sql_type, widens
 from lakehouse.views.algebra import Query
 from lakehouse.views.analysis import Analysis, TableFacts, Whole
-from lakehouse.views.on_spark.output_columns import with_declared_columns
 from lakehouse.views.on_spark.running import Execution, PinnedTable
 from lakehouse.views.plan import TouchedPlan
-from lakehouse.views.rows_plan import text_over
+from lakehouse.views.planner import text_over
 from lakehouse.views.sql.look import look_through
-from lakehouse.views.view_text import ViewText, with_place
+from lakehouse.views.view_text import OutputColumn, ViewText, with_place
 
 READ_AS = {
     "spark.sql.caseSensitive": ("false", "names that differ in the case of their letters would be two"),
@@ -172,3 +175,96 @@ def refuse_other_dialect(spark: SparkSession) -> None:
 def types_of(schema: StructType) -> dict[str, str]:
     """The columns of a table, and their types as SQL says them: two CHARs of other lengths are two types."""
     return {field.name: char_type(field) or field.dataType.simpleString() for field in schema.fields}
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def are_as_read(columns: Sequence[str], read: Sequence[str]) -> bool:
+    """Whether Spark has the columns of a query in the order in which its text was read: keys are found by position.
+
+    Args:
+        columns: The columns as Spark has them.
+        read: The columns as the text was read; an expression without a name has its words.
+    """
+    if len(columns) != len(read):
+        return False
+    named = [(one, other) for one, other in zip(columns, read, strict=True) if _NAME.fullmatch(other)]
+    return all(one.lower() == other.lower() for one, other in named)
+
+
+def with_declared_columns(frame: DataFrame, text: ViewText) -> DataFrame:
+    """The rows of a query under the names and types that are declared, by position, without the NULLs it refuses.
+
+    Raises:
+        ViewError: INSERT would not cast a column to its declared type.
+    """
+    if not text.columns and not text.required:
+        return frame
+    columns = text.columns or [OutputColumn(name) for name in frame.columns]
+    named = frame.toDF(*(column.name for column in columns))
+    fields = named.schema.fields
+    result = named.selectExpr(
+        *(_as_declared(text, column, field) for column, field in zip(columns, fields, strict=True))
+    )
+    for given, field in zip(fields, result.schema.fields, strict=True):
+        if not is_assignable(given.dataType, field.dataType):
+            raise ViewError(
+                "VIEW_HEAD",
+                f"The head declares {field.name} as {sql_type(field.dataType)}, and the query gives "
+                f"{sql_type(given.dataType)}, which INSERT would not cast",
+                None,
+                "Cast the column in the query, or declare the type that the query gives.",
+            )
+    return result
+
+
+def _as_declared(text: ViewText, column: OutputColumn, given: StructField) -> str:
+    """A column as SQL under its declared type, which raises an error where a value does not fit or NULL is refused."""
+    name = quote(column.name)
+    value = name if column.type is None else _cast(name, column, given.dataType)
+    value = refuse_null(value, column.name, text)
+    return value if value == name else f"{value} AS {name}"
+
+
+def refuse_null(value: str, column: str, text: ViewText) -> str:
+    """The SQL of a value, which raises an error at NULL if NULL is refused in its column."""
+    if column.lower() not in text.required:
+        return value
+    return f"coalesce({value}, raise_error({literal(breach_text(Breach.REQUIRED, column=column))}))"
+
+
+def _cast(name: str, column: OutputColumn, given: DataType) -> str:
+    """A value cast as INSERT casts: a plain CAST wraps numbers in a session without ANSI mode."""
+    if str(column.type).replace(" ", "").lower() == given.simpleString():
+        return name
+    if isinstance(given, ArrayType | MapType | StructType):  # within them `try_cast` puts NULL for what does not fit
+        return f"CAST({name} AS {column.type})"
+    cast = f"try_cast({name} AS {column.type})"
+    text = literal(breach_text(Breach.UNFIT, column=column.name, type=str(column.type)))
+    unfit = f"CAST(raise_error({text}) AS {column.type})"
+    return f"CASE WHEN {cast} IS NULL AND {name} IS NOT NULL THEN {unfit} ELSE {cast} END"
+
+
+def keeps_keys_apart(key: DataType, column: DataType) -> bool:
+    """Whether two keys are two values of a column to whose type they are cast."""
+    return key == column or (not isinstance(key, StringType) and widens(key, column))
+
+
+def convert_keys(keys: Local | DataFrame, columns: Sequence[str], fields: Sequence[StructField]) -> Local | DataFrame:
+    """Columns of keys under the names and types of others. Spark is asked only where a type differs."""
+    frame = keys.frame if isinstance(keys, Local) else keys
+    kinds = {field.name.lower(): field.dataType for field in frame.schema.fields}
+    if isinstance(keys, Local) and all(
+        kinds[column.lower()] == field.dataType for column, field in zip(columns, fields, strict=True)
+    ):
+        rows = keys.select(columns)
+        schema = StructType([StructField(field.name, field.dataType) for field in fields])
+        return Local(rows.spark, schema, rows.arrow.rename_columns([field.name for field in fields]))
+    named = frame.select(
+        *(
+            F.col(quote(column)).cast(field.dataType).alias(field.name)
+            for column, field in zip(columns, fields, strict=True)
+        )
+    )
+    return (small(named) or named) if isinstance(keys, Local) else named

@@ -1,6 +1,11 @@
-"""From the keys of a step to the condition that a row has one: literals, which leave out files, or a semi-join."""
+"""From the keys of a step to the condition that a row has one: literals, which leave out files, or a semi-join.
 
-from collections.abc import Iterable, Mapping, Sequence
+Named parameters are put into SQL text as literals, too: Delta's parser hands none of their values on to Spark's.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -8,11 +13,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from lakehouse.delta.keys import KeyPredicate, KeySet
-from lakehouse.delta.text import Literal, quote
+from lakehouse.delta.text import Literal, literal, quote
+from lakehouse.errors.views import ViewError
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.types import INTEGERS, column_types
-from lakehouse.views.on_spark.parameters import with_values
 from lakehouse.views.plan import Restriction
+from lakehouse.views.sql.tokens import Token, cut, replace_tokens
 
 BoundSql: TypeAlias = Sequence[str | DataFrame]
 """SQL text with frames for relations."""
@@ -127,3 +133,30 @@ def _semi_join(restriction: Restriction, keys: Local | DataFrame) -> BoundSql:
     sign = "<=>" if restriction.null_safe else "="
     same = (f"({text}) {sign} {name}" for name, (text, _) in zip(names, restriction.pairs, strict=True))
     return ("EXISTS (SELECT 1 FROM ", rows, f" WHERE {' AND '.join(same)})")
+
+
+def with_values(sql: str, args: Mapping[str, Any]) -> str:
+    """SQL text with the value of each named parameter in its place. Texts, names and comments stay as they are."""
+    return replace_tokens(sql, _values_in(sql, args)) if args else sql
+
+
+def _values_in(sql: str, args: Mapping[str, Any]) -> Iterator[tuple[Token, str]]:
+    """What stands in the place of the colon and of the name of each parameter; two colons are a cast."""
+    sequence = tuple(cut(sql))
+    for before, colon, name in zip((None, *sequence), sequence, sequence[1:], strict=False):
+        is_cast = before is not None and before.is_symbol(":") and before.end == colon.start
+        if colon.is_symbol(":") and colon.end == name.start and not is_cast and name.text in args:
+            yield colon, " "
+            yield name, f"{_value(name.text, args[name.text])} "
+
+
+def _value(name: str, value: object) -> str:
+    """A value as SQL."""
+    if value is None or isinstance(value, str | bytes | bool | int | float | Decimal | date):
+        return literal(value)
+    raise ViewError(
+        "VIEW_PARAMETER",
+        f"The value of the parameter :{name} is a {type(value).__name__}, which is no literal of SQL",
+        None,
+        "Give a text, a number, a date, a datetime, a boolean, bytes or None; write a list in the text itself.",
+    )

@@ -15,8 +15,7 @@ from lakehouse.delta.text import quote
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, LOG_NAMES, Feed, SourceRead
 from lakehouse.spark.driver_rows import Local, compute_once
 from lakehouse.spark.types import ATOMS, can_be_told_apart, identities, padding_like
-from lakehouse.views.on_spark.key_conditions import query, restrict
-from lakehouse.views.on_spark.parameters import with_values
+from lakehouse.views.on_spark.key_conditions import query, restrict, with_values
 from lakehouse.views.plan import CHANGES, Found, Image, Restriction, SourceRows, Sql, Step
 
 PinnedTable: TypeAlias = SourceRead | DataFrame

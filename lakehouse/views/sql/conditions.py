@@ -10,8 +10,9 @@ from lakehouse.delta.expect import Expect, is_unique_key
 from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import ViewError
 from lakehouse.views.functions import AGGREGATES, GENERATORS, WINDOW_FUNCTIONS
-from lakehouse.views.sql.parsing import CALLED, Parsed, cut, parse, require_known_calls
-from lakehouse.views.sql.refusals import why_not_followed
+from lakehouse.views.sql.look import why_not_followed
+from lakehouse.views.sql.parsing import CALLED, Parsed, parse, require_known_calls
+from lakehouse.views.sql.words import cut
 from lakehouse.views.view_text import NotFollowedError
 
 _BEGIN, _END = "SELECT (\n", "\n) FROM row"

@@ -1,13 +1,20 @@
 """What a text says before the columns of its tables are known: its tables, and why no keys follow it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
+from typing import cast
 
+from sqlglot import exp
+from sqlglot.expressions.core import Expr
+
+from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Place
-from lakehouse.views.sql.parsing import Parsed, Text, cut, define_windows, of_the_run, parse, require_known_calls
-from lakehouse.views.sql.refusals import why_not_followed
+from lakehouse.views.functions import WINDOW_FUNCTIONS
+from lakehouse.views.sql.parsing import CALLED, Parsed, is_table_name, name_of, parse, place_of, require_known_calls
 from lakehouse.views.sql.tokens import Token, tokens
+from lakehouse.views.sql.words import Text, cut, of_the_run, span_of
 from lakehouse.views.view_text import NotFollowedError, Reason
 
 
@@ -44,7 +51,6 @@ def look_through(text: str) -> Look:
     why = why_not_followed(parsed)
     try:
         require_known_calls(parsed)
-        define_windows(parsed)
     except NotFollowedError as error:
         why = why or error.reason
     return Look(words, parsed.tables, parsed, why)
@@ -126,3 +132,177 @@ def _table_at(words: tuple[Token, ...], at: int) -> Iterator[tuple[Place, str]]:
 def own_alias(text: str, place: Place) -> str:
     """What the text calls a table without an alias there: the last part of its name."""
     return tokens(text[place.start : place.end])[-1].value
+
+
+_PARTS: dict[type[Expr], tuple[str, str]] = {
+    exp.Pivot: ("PIVOT and UNPIVOT are not followed", "PIVOT"),
+    exp.Values: ("no change reaches VALUES", "VALUES"),
+    exp.Rollup: ("ROLLUP is not followed", "GROUP"),
+    exp.Cube: ("CUBE is not followed", "GROUP"),
+    exp.GroupingSets: ("GROUPING SETS are not followed", "GROUP"),
+    exp.Any: ("ANY (...) is not followed", "ANY"),
+    exp.All: ("ALL (...) is not followed", "ALL"),
+    exp.QueryTransform: ("TRANSFORM runs a program", "TRANSFORM"),
+    exp.CurrentRole: ("the parser takes current_role for a function", ""),
+}
+"""Parts of a tree that no keys follow wherever they stand: why, and the keyword with which they begin."""
+
+_QUERY = frozenset({"with_", "order", "sort", "cluster", "distribute", "limit", "offset"})
+_READ: dict[type[Expr], frozenset[str]] = {
+    exp.Select: _QUERY
+    | {"expressions", "hint", "distinct", "from_", "laterals", "joins", "where", "group", "having", "qualify"},
+    exp.Subquery: _QUERY | {"this", "alias"},
+    exp.Union: _QUERY | {"this", "expression", "distinct"},
+    exp.Except: _QUERY | {"this", "expression", "distinct"},
+    exp.Intersect: _QUERY | {"this", "expression", "distinct"},
+    exp.Table: frozenset({"this", "alias", "db", "catalog", "joins"}),
+    exp.Join: frozenset({"this", "on", "side", "kind", "using", "method"}),
+    exp.Window: frozenset({"this", "partition_by", "order", "spec", "over"}),
+    exp.Group: frozenset({"expressions"}),
+    exp.Lateral: frozenset({"this", "view", "outer", "alias"}),
+    exp.CTE: frozenset({"this", "alias"}),
+    exp.With: frozenset({"expressions"}),
+    exp.Star: frozenset({"except_"}),
+    exp.Distinct: frozenset({"expressions"}),
+}
+"""What each part of a query may consist of, so that nothing of the text is passed over."""
+
+
+def why_not_followed(parsed: Parsed) -> Reason | None:
+    """Why no keys follow a text, by its tree alone: its first reason; None if the tree has none.
+
+    Raises:
+        ViewError: The text takes some of its rows without an order that says which.
+    """
+    for limit in parsed.tree.find_all(exp.Limit, exp.Offset, exp.Fetch):
+        _require_order(parsed, limit)
+    return next(chain.from_iterable(_reasons(parsed, node) for node in parsed.tree.walk()), None) or _why_unread(parsed)
+
+
+def _require_order(parsed: Parsed, cut: Expr) -> None:
+    """Refuses LIMIT without ORDER BY: Spark then takes any rows."""
+    query = cut.parent
+    if query is None or not (query.args.get("order") or query.args.get("sort")):
+        word = cut.key.upper()
+        what = f"{word} without ORDER BY takes other rows in each run"
+        remedy = f"Write ORDER BY before {word}, with enough columns to tell all rows apart."
+        raise ViewError("VIEW_NOT_DETERMINISTIC", what, parsed.at(cut, word), remedy)
+
+
+def is_top(parsed: Parsed, node: Expr) -> bool:
+    """Whether a part belongs to the outermost query."""
+    above = node.parent
+    while above is not None and isinstance(above.parent, exp.Subquery):
+        above = above.parent
+    return above is parsed.tree
+
+
+def _reasons(parsed: Parsed, node: Expr) -> Iterator[Reason]:
+    """Why no keys follow a part of the tree."""
+    if (part := _PARTS.get(type(node))) is not None:
+        yield Reason(part[0], parsed.at(node, part[1]))
+    if isinstance(node, exp.Limit | exp.Offset | exp.Fetch) and not is_top(parsed, node):
+        word = node.key.upper()
+        yield Reason(f"{word} in a subquery takes its rows from all rows", parsed.at(node, word))
+    if (read := _READ.get(type(node))) is not None:
+        yield from _unread_arguments(parsed, node, read)
+    for kind, check in _CHECKS.items():
+        if isinstance(node, kind) and (why := check(parsed, node)) is not None:
+            yield why
+
+
+def _unread_arguments(parsed: Parsed, node: Expr, read: frozenset[str]) -> Iterator[Reason]:
+    """The arguments of a part that are not read."""
+    for name, value in node.args.items():
+        if not value or name in read:
+            continue
+        inner: object = cast("list[object]", value)[0] if isinstance(value, list) else value
+        if type(inner) in _PARTS:  # it says its reason itself
+            continue
+        words = name.strip("_").removesuffix("s").replace("_", " ").upper()
+        at = node.expression if isinstance(node, exp.SetOperation) else node
+        place = parsed.at(inner if isinstance(inner, Expr) and span_of(inner) else at)
+        yield Reason(f"{words} of {type(node).__name__.upper()} is not followed", place)
+
+
+def _check_table(parsed: Parsed, node: Expr) -> Reason | None:
+    """What stands in FROM is the name of a table."""
+    if isinstance(node.parent, exp.JoinHint) or (isinstance(node, exp.Table) and is_table_name(node)):
+        return None
+    return Reason("a function stands in FROM", parsed.at(node))
+
+
+def _check_lateral(parsed: Parsed, node: Expr) -> Reason | None:
+    """LATERAL is a LATERAL VIEW."""
+    if node.args.get("view"):
+        return None
+    return Reason("a LATERAL subquery is computed for each row", parsed.at(node, "LATERAL"))
+
+
+def _check_group(parsed: Parsed, node: Expr) -> Reason | None:
+    """GROUP BY names its columns without brackets."""
+    if not any(isinstance(key, exp.Tuple) for key in node.expressions):
+        return None
+    return Reason("GROUP BY has brackets around its columns, or brackets without a column", parsed.at(node, "GROUP"))
+
+
+def _check_function(parsed: Parsed, node: Expr) -> Reason | None:
+    """A function of windows stands before OVER."""
+    name = node.meta.get(CALLED, "")
+    parent = node.parent
+    while isinstance(parent, exp.IgnoreNulls | exp.RespectNulls):
+        parent = parent.parent
+    if name not in WINDOW_FUNCTIONS or isinstance(parent, exp.Window):
+        return None
+    return Reason(f"{name}() has no window", parsed.at(node))
+
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_PREDICATES = (*_COMPARISONS, exp.Between, exp.In, exp.Like, exp.ILike, exp.RegexpLike, exp.Is, exp.Not)
+
+
+def _check_comparison(parsed: Parsed, node: Expr) -> Reason | None:
+    """A comparison compares no other one: Spark reads `a = b IN (c)` from the left, and sqlglot from the right.
+
+    Beside `<=>` sqlglot writes brackets itself.
+    """
+    for operand in (node.this, node.expression):
+        own = operand.this if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ) and operand.key == "paren" else operand
+        if isinstance(own, _PREDICATES) and not own.meta.get(CALLED):
+            return Reason("a comparison of another one without brackets can be read in two ways", parsed.at(node))
+    return None
+
+
+_CHECKS: dict[type[Expr], Callable[[Parsed, Expr], Reason | None]] = {
+    exp.Table: _check_table,
+    exp.Lateral: _check_lateral,
+    exp.Group: _check_group,
+    exp.Func: _check_function,
+    **dict.fromkeys(_COMPARISONS, _check_comparison),
+}
+"""What is looked at more closely."""
+
+
+def _why_unread(parsed: Parsed) -> Reason | None:
+    """A common table expression that is not used, or ORDER BY that reads a table: no scan would be of these."""
+    for cte in parsed.tree.find_all(exp.CTE):
+        within = cte.find_ancestor(exp.Query)
+        if within is not None and next(_uses(within, cte), None) is None:
+            what = f"nothing reads the common table expression {cte.alias}"
+            return Reason(what, parsed.at(cte.args["alias"]))
+    for order in parsed.tree.find_all(exp.Order, exp.Sort, exp.Cluster, exp.Distribute):
+        if (query := order.find(exp.Query)) is not None:
+            return Reason("a subquery stands in ORDER BY", parsed.at(query))
+    return None
+
+
+def _uses(query: Expr, cte: exp.CTE) -> Iterator[exp.Table]:
+    """Where a query may read a common table expression."""
+    for table in query.find_all(exp.Table):
+        if is_table_name(table) and name_of(table) == cte.alias.lower() and place_of(table) not in _own(cte):
+            yield table
+
+
+def _own(cte: exp.CTE) -> frozenset[Place]:
+    """The places of tables within a common table expression, which has no name for itself there."""
+    return frozenset(place_of(table) for table in cte.find_all(exp.Table) if is_table_name(table))

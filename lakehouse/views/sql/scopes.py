@@ -12,7 +12,8 @@ from sqlglot.expressions.core import Expr, Expression
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Node, Output, Query, column
-from lakehouse.views.sql.parsing import Parsed, span_of
+from lakehouse.views.sql.parsing import Parsed
+from lakehouse.views.sql.words import span_of
 from lakehouse.views.view_text import NotFollowedError, Reason
 
 

@@ -3,5 +3,5 @@
 In: the algebra of a query. Out: relations as SQL with places, which become steps.
 Law: a reading may give too much, never too little.
 A step computes of one row alone: by a value of many rows no keys are found, so all rows are computed.
-Read: relations, key_limits, wording, planning; supersets, hops, join_tree, deltas, restrictions.
+Read: relations, planning; supersets, hops, join_tree, deltas, restrictions.
 """

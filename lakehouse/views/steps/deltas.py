@@ -25,9 +25,8 @@ from lakehouse.views.algebra import (
     columns_in,
 )
 from lakehouse.views.steps.hops import Entry, reach
-from lakehouse.views.steps.key_limits import KeyLimit, flag, holds
 from lakehouse.views.steps.planning import EVER, Planning, is_one_row, label
-from lakehouse.views.steps.relations import Relation, select, unite
+from lakehouse.views.steps.relations import KeyLimit, Relation, flag, holds, select, unite
 from lakehouse.views.steps.supersets import (
     compute_columns,
     filter_rows,

@@ -15,9 +15,8 @@ from lakehouse.views.algebra import Join, column, columns_in, nulls_of, substitu
 from lakehouse.views.equalities import key_pairs, on_equalities, rejects_null
 from lakehouse.views.plan import Image
 from lakehouse.views.steps.join_tree import Condition, JoinGraph, Tree, grow
-from lakehouse.views.steps.key_limits import KeyLimit
 from lakehouse.views.steps.planning import EVER, Planning, label
-from lakehouse.views.steps.relations import Relation, combine, print_sql, select, unite
+from lakehouse.views.steps.relations import KeyLimit, Relation, combine, print_sql, select, unite
 
 
 @dataclass(frozen=True, eq=False, slots=True)

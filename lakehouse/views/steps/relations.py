@@ -1,12 +1,17 @@
-"""Relations as SQL with places, of which steps are put together. Column names are unique, so nothing needs an alias."""
+"""Relations as SQL with places, of which steps are put together, and limits: that values are among the keys of a step.
 
-from collections.abc import Iterable, Mapping, Sequence
+Column names are unique, so nothing needs an alias.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.plan import Sql
+from lakehouse.views.algebra import Join, Scan, SetOperation, Side, column, columns, columns_in, is_captured, substitute
+from lakehouse.views.equalities import Classes, on_equalities, without_coalesce
+from lakehouse.views.plan import Found, Image, Restriction, SourceRows, Sql
 
 NOTHING = "1 AS one_"
 """What a relation without columns selects: whether it has a row is all that it says."""
@@ -92,3 +97,115 @@ def combine(one: Relation, other: Relation, conditions: Sequence[Sql | str]) -> 
     return Relation(
         text(f"SELECT {', '.join(names) or NOTHING} FROM ", one, " CROSS JOIN ", other, where(conditions)), names
     )
+
+
+_SOUGHT = "sought__"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimit:
+    """The condition that values of a row are among the keys of a step.
+
+    Args:
+        step: The step.
+        pairs: An expression over the columns of a node, and the column of the step that equals it.
+        null_safe: Whether two NULLs are equal.
+    """
+
+    step: str
+    pairs: tuple[tuple[Expression, str], ...]
+    null_safe: bool = True
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of the node that are limited."""
+        return columns_in(*(expression for expression, _ in self.pairs))
+
+    def over(self, columns: Collection[str]) -> "KeyLimit | None":
+        """What the limit says of rows that have no columns but these; None if nothing."""
+        pairs = [(e, key) for e, key in self.pairs if columns_in(e) and columns_in(e) <= set(columns)]
+        return KeyLimit(self.step, tuple(pairs), self.null_safe) if pairs else None
+
+
+def limits_over(limits: Iterable[KeyLimit], columns: Collection[str]) -> tuple[KeyLimit, ...]:
+    """What limits say of rows that have no columns but these."""
+    return tuple(part for limit in limits if (part := limit.over(columns)) is not None)
+
+
+def through(limits: tuple[KeyLimit, ...], by: Mapping[str, Expression]) -> tuple[KeyLimit, ...]:
+    """Limits with expressions in the place of columns; some may have no column left."""
+    return tuple(
+        KeyLimit(limit.step, tuple((substitute(e, by), key) for e, key in limit.pairs), limit.null_safe)
+        for limit in limits
+    )
+
+
+def of_branch(
+    node: SetOperation, place: int, limits: tuple[KeyLimit, ...], types: Mapping[str, str]
+) -> tuple[KeyLimit, ...]:
+    """What limits of a set operation's rows say of the rows of one branch: by columns that have one type in all."""
+    own = node.names[place]
+    same = limits_over(limits, node.of_one_type(types))
+    return through(same, {name: column(one) for name, one in own.items()})
+
+
+def of_join_item(
+    join: Join, index: int, limit: KeyLimit, types: Mapping[str, str], null_free: frozenset[str] = frozenset()
+) -> KeyLimit | None:
+    """What a limit of a join's rows says of the rows of one item: by columns that are equal in all rows of the join.
+
+    A LEFT item is limited through its ON alone, or by its own columns if no key is NULL.
+    """
+    item = join.items[index]
+    own = columns(item.node)
+    classes = Classes(join.where, types)
+    of_on = {classes.of(other): one for other, one in on_equalities(item.on, own, types).items()}
+    pairs: list[tuple[Expression, str]] = []
+    for written, key in limit.pairs:
+        expression = without_coalesce(join, written, types)
+        names: dict[str, str | None] = {}
+        for name in columns_in(expression):
+            if item.side is Side.INNER:
+                names[name] = classes.among(name, own)
+            elif name in own:
+                is_plain = isinstance(expression, exp.Column) and key in null_free
+                names[name] = name if is_plain else None
+            else:
+                names[name] = of_on.get(classes.of(name))
+        equal = {name: column(one) for name, one in names.items() if one is not None}
+        if equal and len(equal) == len(names):
+            pairs.append((substitute(expression, equal), key))
+    return KeyLimit(limit.step, tuple(pairs), limit.null_safe) if pairs else None
+
+
+def holds(limit: KeyLimit) -> Sql:
+    """The SQL condition that a row has one of the keys; of a limit without columns: that there is a key."""
+    if not limit.pairs:
+        return text("EXISTS (SELECT 1 FROM ", (Found(limit.step),), ")")
+    keys = ", ".join(f"{key} AS {_SOUGHT}{k}" for k, (_, key) in enumerate(limit.pairs))
+    sign = "IS NOT DISTINCT FROM" if limit.null_safe else "="
+    equal = " AND ".join(f"({print_sql(e)}) {sign} {_SOUGHT}{k}" for k, (e, _) in enumerate(limit.pairs))
+    return text(f"EXISTS (SELECT 1 FROM (SELECT {keys} FROM ", (Found(limit.step),), f") WHERE {equal})")
+
+
+def flag(step: str) -> Sql:
+    """The condition that a step has a row."""
+    return text("EXISTS (SELECT 1 FROM ", (Found(step),), ")")
+
+
+def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tuple[KeyLimit, ...]]) -> SourceRows:
+    """The place of an occurrence's rows, with limits said of the table's own columns."""
+    own = {name: exp.column(own, quoted=True) for name, own in scan.names.items()}
+    alternatives = dict.fromkeys(
+        tuple(one for limit in limits if (one := _restriction(limit, own)) is not None) for limits in any_of
+    )
+    columns = tuple(dict.fromkeys(scan.names[name] for name in names))
+    return SourceRows(scan.table, image, columns, () if () in alternatives else tuple(alternatives))
+
+
+def _restriction(limit: KeyLimit, own: dict[str, exp.Column]) -> Restriction | None:
+    """A limit as a restriction of a table's own columns; None if no pair of it can be said of these alone."""
+    pairs = [(replace_columns(e, own), key) for e, key in limit.pairs if not is_captured(e, own)]
+    if limit.pairs and not pairs:
+        return None
+    return Restriction(limit.step, tuple((print_sql(e), key) for e, key in pairs), limit.null_safe)

@@ -28,9 +28,21 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.plan import Image
 from lakehouse.views.steps.hops import Entry, reach
-from lakehouse.views.steps.key_limits import KeyLimit, holds, limits_over, of_branch, of_join_item, through
 from lakehouse.views.steps.planning import Planning, QueryFacts
-from lakehouse.views.steps.relations import Relation, combine, print_sql, select, text, unite
+from lakehouse.views.steps.relations import (
+    KeyLimit,
+    Relation,
+    combine,
+    holds,
+    limits_over,
+    of_branch,
+    of_join_item,
+    print_sql,
+    select,
+    text,
+    through,
+    unite,
+)
 
 
 def superset(

@@ -1,17 +1,76 @@
-"""From touched keys to the rows of these keys: the view's own text, over those rows of its tables that they need."""
+"""From a query to its plans: the steps that find the keys whose rows may differ, and the text over rows of these."""
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 
 from lakehouse.delta.text import quote
+from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Place, Query, Scan, column
 from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, Sql, TouchedPlan
 from lakehouse.views.sql.look import look_through, own_alias
-from lakehouse.views.steps.key_limits import KeyLimit, rows_of
+from lakehouse.views.steps.deltas import delta
 from lakehouse.views.steps.planning import Planning, QueryFacts, scans_of
-from lakehouse.views.steps.relations import text
+from lakehouse.views.steps.relations import KeyLimit, Relation, rows_of, select, text
 from lakehouse.views.steps.restrictions import Restrictions
 from lakehouse.views.steps.supersets import superset
-from lakehouse.views.touched_plan import touch_columns
+from lakehouse.views.view_text import NotFollowedError, Reason
+
+
+def touched_plan(
+    query: Query, touch: tuple[str, ...], changed: Collection[str], small: Collection[str] = ()
+) -> TouchedPlan:
+    """How the values of the touch columns are found in whose rows the result may differ.
+
+    Args:
+        query: The query.
+        touch: Columns of its result, by their names there.
+        changed: The tables that may have changed.
+        small: The tables that are read whole instead of by keys.
+
+    Raises:
+        ViewError: The query has no such column.
+        NotFollowedError: No keys follow the changes of any of the tables.
+    """
+    keys = touch_columns(query, touch)
+    try:
+        return _plan(query, touch, keys, changed, small)
+    except NotFollowedError:
+        whole = dict[str, Reason]()
+        for table in sorted(changed) if len(changed) > 1 else ():
+            try:
+                _plan(query, touch, keys, (table,), small)
+            except NotFollowedError as of_table:
+                whole[table] = of_table.reason
+        if not 0 < len(whole) < len(changed):
+            raise
+        return replace(_plan(query, touch, keys, set(changed) - whole.keys(), small), whole=whole)
+
+
+def _plan(
+    query: Query, touch: tuple[str, ...], keys: tuple[str, ...], changed: Collection[str], small: Collection[str]
+) -> TouchedPlan:
+    """The plan, if keys follow the changes of all tables that may have changed."""
+    planning = Planning(QueryFacts.of(query, changed, small), "touched_", superset)
+    planning.require_said(keys)
+    rows, touched = delta(planning, query.root, frozenset(keys)), None
+    if rows is not None:
+        distinct = tuple(dict.fromkeys(keys))
+        _, touched = planning.step(Relation(select(rows, distinct).sql, distinct), "the touched keys")
+    return TouchedPlan(tuple(planning.steps), touched, touch, planning.whole_reads())
+
+
+def touch_columns(query: Query, touch: tuple[str, ...]) -> tuple[str, ...]:
+    """The unique names of columns of the result."""
+    columns = {output.name.lower(): output.column for output in query.outputs}
+    for name in touch:
+        if name.lower() not in columns:
+            raise ViewError(
+                "VIEW_UNKNOWN_COLUMN",
+                f"the query gives no column {name}, only {', '.join(output.name for output in query.outputs)}",
+                None,
+                "Name a column of the result.",
+            )
+    return tuple(columns[name.lower()] for name in touch)
 
 
 def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection[str] = ()) -> RowsPlan:

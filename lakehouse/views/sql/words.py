@@ -1,0 +1,203 @@
+"""The words of a text, with the places of what they say; and what they refuse wherever it stands."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlglot.expressions.core import Expr
+
+from lakehouse.errors.views import TextPlace, ViewError
+from lakehouse.views.algebra import Place
+from lakehouse.views.functions import OF_THE_RUN
+from lakehouse.views.sql.row_sql import TIME
+from lakehouse.views.sql.tokens import Token, TokenKind, tokens
+
+OPENING, CLOSING = ("(", "["), (")", "]")
+
+
+@dataclass(frozen=True, eq=False)
+class Text:
+    """A text and its tokens."""
+
+    text: str
+    tokens: tuple[Token, ...]
+
+    def at(self, node: Expr, word: str = "") -> TextPlace | None:
+        """Where the text says a node: from the last `word` before it, if one is given."""
+        span = span_of(node)
+        before = [
+            token.start for token in self.tokens if token.is_word(word) and (span is None or token.start <= span[0])
+        ]
+        if span is None:
+            span = (before[-1], before[-1] + len(word)) if before else None
+        elif word and before:
+            span = (before[-1], span[1])
+        return None if span is None else TextPlace.of(self.text, *self._whole(*span))
+
+    @cached_property
+    def parameters(self) -> Mapping[str, TextPlace]:
+        """The named parameters, each where the text has it first. A colon behind a value begins a path into it."""
+        named = dict[str, TextPlace]()
+        for before, colon, name in zip((None, *self.tokens), self.tokens, self.tokens[1:], strict=False):
+            is_path = before is not None and begins_path(before, colon)
+            if colon.is_symbol(":") and name.is_name and colon.end == name.start and not is_path:
+                named.setdefault(name.text, self.of_token(colon, name))
+        return named
+
+    def _whole(self, start: int, end: int) -> tuple[int, int]:
+        """The offsets of some words, with the brackets around them that belong to brackets in them."""
+        depth = lowest = 0
+        for character in self.text[start:end]:
+            depth += {"(": 1, ")": -1}.get(character, 0)
+            lowest = min(lowest, depth)
+        for _ in range(-lowest):
+            if (before := re.search(r"\(\s*$", self.text[:start])) is not None:
+                start = before.start()
+        for _ in range(depth - lowest):
+            if (after := re.compile(r"\s*\)").match(self.text, end)) is not None:
+                end = after.end()
+        return start, end
+
+    def of_token(self, first: Token, last: Token | None = None) -> TextPlace:
+        """Where a token is, or several."""
+        return TextPlace.of(self.text, first.start, (last or first).end)
+
+    def of_place(self, place: Place) -> TextPlace:
+        """Where a table is named."""
+        return TextPlace.of(self.text, place.start, place.end)
+
+    def words(self, node: Expr) -> str:
+        """The text of a node, in one line."""
+        span = span_of(node)
+        if span is None:
+            return ""
+        start, end = self._whole(*span)
+        return " ".join(self.text[start:end].split())
+
+
+def span_of(node: Expr) -> tuple[int, int] | None:
+    """The offsets between which the words of a node are, as far as its tree tells; the second one excluded."""
+    spans = [(each.meta["start"], each.meta["end"] + 1) for each in node.walk() if "start" in each.meta]
+    return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
+
+
+def cut(text: str) -> Text:
+    """The tokens of a text, none of which is refused wherever it stands.
+
+    Raises:
+        ViewError: The text is not one query, or it gives other rows in each run, or reads more than what a run pins.
+    """
+    words = Text(text, tokens(text))
+    _refuse_shape(words)
+    for before, token, after in zip((None, *words.tokens), words.tokens, (*words.tokens[1:], None), strict=False):
+        _refuse_token(words, before, token, after)
+    return words
+
+
+_RUN_TEXT = re.compile(rf"\s*(?:(?:now|today|tomorrow|yesterday)(?:\s+\S+)?|{TIME})\s*", re.IGNORECASE)
+"""Texts that Spark takes for the day of the run, or for a time on that day, where it wants a date or a time."""
+_OF_NO_DAY = ("INTERVAL", "TIME")
+"""Words behind which a time is of no day."""
+RUN_TEXT_REMEDY = (
+    "Write the date as well. If the text itself is meant, write it in two parts, concat('to', 'day') or concat('12', "
+    "':00'), or compare with a column."
+)
+
+
+def why_of_the_run(text: str) -> str | None:
+    """Why a text is no constant, as a sentence; None if it is."""
+    if _RUN_TEXT.fullmatch(text) is None:
+        return None
+    return f"Spark may take the text '{text}' for a time on the day of the run, which no row holds"
+
+
+_QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
+"""Words with which a query begins, behind brackets."""
+
+
+def _refuse_shape(words: Text) -> None:
+    """Refuses a text that is not one query, or whose brackets do not fit."""
+    first = next((token for token in words.tokens if not token.is_symbol("(")), None)
+    end = next((place for place, token in enumerate(words.tokens) if token.is_symbol(";")), len(words.tokens))
+    if first is None or not first.is_word(*_QUERIES) or words.tokens[end + 1 :]:
+        at = words.of_token(words.tokens[end], words.tokens[-1]) if words.tokens[end + 1 :] else None
+        place = at or TextPlace.of(words.text, 0, len(words.text))
+        raise ViewError("VIEW_STATEMENT", "A view is one query", place, "Write one SELECT, without anything after it.")
+    opened = list[Token]()
+    for token in words.tokens:
+        if token.text in OPENING:
+            opened.append(token)
+        elif token.text in CLOSING and (not opened or (opened.pop().text == "(") != (token.text == ")")):
+            raise ViewError("VIEW_SYNTAX", "This closes no bracket", words.of_token(token), "Take it out.")
+    if opened:
+        raise ViewError("VIEW_SYNTAX", "This bracket is not closed", words.of_token(opened[-1]), "Close it.")
+
+
+_WITHOUT_BRACKETS = frozenset(
+    {"current_date", "current_time", "current_timestamp", "current_user", "localtimestamp", "session_user"}
+)
+"""Functions of the run that Spark calls without brackets too."""
+
+
+def _refuse_token(words: Text, before: Token | None, token: Token, after: Token | None) -> None:
+    """Refuses a token that no view can have, wherever it stands."""
+    is_of_no_day = before is not None and before.is_word(*_OF_NO_DAY)
+    of_run = why_of_the_run(token.value) if token.kind is TokenKind.TEXT and not is_of_no_day else None
+    if of_run is not None:
+        raise ViewError("VIEW_NOT_DETERMINISTIC", of_run, words.of_token(token), RUN_TEXT_REMEDY)
+    if token.is_symbol("?"):
+        remedy = "Write a named parameter, :name, and give its value as an argument."
+        raise ViewError("VIEW_PARAMETER", "A parameter of a view has a name", words.of_token(token), remedy)
+    if token.is_symbol(","):
+        _refuse_loose_comma(words, before, token, after)
+    if not token.is_name:
+        return
+    name, is_called = token.value.lower(), after is not None and after.is_symbol("(")
+    is_part = before is not None and before.is_symbol(".")
+    is_bare = token.kind is TokenKind.WORD and name in _WITHOUT_BRACKETS and not is_part
+    if (is_called and name in OF_THE_RUN) or is_bare:
+        raise of_the_run(name, words.of_token(token))
+    if is_called and name in ("unix_timestamp", "to_unix_timestamp") and words.text[token.end :].split(")")[0] == "(":
+        raise of_the_run(name, words.of_token(token))
+    if is_called and name == "identifier":
+        what, remedy = "identifier() names what only a run knows", "Write the name itself."
+        raise ViewError("VIEW_UNKNOWN_TABLE", what, words.of_token(token), remedy)
+    if token.is_word("TABLESAMPLE"):
+        what, remedy = (
+            "TABLESAMPLE takes other rows in each run",
+            "Filter by a hash of a column: pmod(xxhash64(id), 10) = 0.",
+        )
+        raise ViewError("VIEW_NOT_DETERMINISTIC", what, words.of_token(token), remedy)
+    if token.is_word("VERSION", "TIMESTAMP", "SYSTEM_VERSION", "SYSTEM_TIME") and _AS_OF.match(words.text, token.end):
+        what, remedy = "A view reads each table at the version that the run has pinned", "Take AS OF out."
+        raise ViewError("VIEW_UNKNOWN_TABLE", what, words.of_token(token), remedy)
+
+
+def _refuse_loose_comma(words: Text, before: Token | None, comma: Token, after: Token | None) -> None:
+    """Refuses a comma that has nothing before or after it: sqlglot forgives that, and Spark does not."""
+    begins = before is None or before.text in OPENING or before.is_word("SELECT", "FROM", "BY")
+    ends = after is None or after.text in (*CLOSING, ",", ";") or _CLAUSE.match(words.text, after.start)
+    if begins or ends:
+        what = f"Nothing stands {'after' if ends else 'before'} this comma"
+        raise ViewError("VIEW_SYNTAX", what, words.of_token(comma, after), "Remove the comma.")
+
+
+_CLAUSE = re.compile(
+    r"(?:FROM|WHERE|HAVING|QUALIFY|UNION|EXCEPT|INTERSECT|(?:GROUP|ORDER|SORT|CLUSTER|DISTRIBUTE)\s+BY)\b",
+    re.IGNORECASE,
+)
+_AS_OF = re.compile(r"\s+AS\s+OF\b", re.IGNORECASE)
+
+
+def begins_path(before: Token, colon: Token) -> bool:
+    """Whether a colon begins a path into the value right before it, and not a parameter."""
+    ends_value = before.is_name or before.text in CLOSING
+    return colon.is_symbol(":") and ends_value and before.end == colon.start
+
+
+def of_the_run(name: str, place: TextPlace | None) -> ViewError:
+    """The refusal of a function that gives another value in each run."""
+    what = f"{name} gives another value in each run, so rows that no change touches would be wrong"
+    remedy = "Keep the moment in a column of a source, or give it as a named parameter, :name."
+    return ViewError("VIEW_NOT_DETERMINISTIC", what, place, remedy)

@@ -62,7 +62,7 @@ def test_a_refusal_has_the_place_in_the_file():
 
 
 WITH_TYPES = {
-    "o": {"id": "int", "k": "int", "d": "double", "s": "string", "st": "struct<b:binary>"},
+    "o": {"id": "int", "k": "int", "s": "string", "st": "struct<b:binary>"},
     "c": {"id": "int"},
 }
 
@@ -71,11 +71,7 @@ WITH_TYPES = {
     "query, what, words",
     [
         ("SELECT date_sub(date(s), 1) AS c, count(*) AS n FROM o GROUP BY 1", "date_sub()", "date_sub"),
-        (
-            "SELECT x, count(*) AS n FROM (SELECT k, max(char_length(s)) AS x FROM o GROUP BY k) GROUP BY x",
-            "char_length()",
-            "char_length",
-        ),
+        ("SELECT x, count(*) AS n FROM (SELECT char_length(s) AS x FROM o) GROUP BY x", "char_length()", "char_length"),
         ("SELECT x FROM (SELECT o.id IN (SELECT id FROM c) AS x FROM o)", "EXISTS or IN", None),
         (
             "SELECT x FROM (SELECT o.id IN (SELECT id FROM c) AS y FROM o) LATERAL VIEW explode(array(y)) AS x",
@@ -94,12 +90,6 @@ def test_a_view_whose_key_no_step_computes_is_whole_with_its_part_and_place(quer
     assert (place and place.words, place and place.line) == (words, words and 7)
 
 
-def test_a_view_by_a_sum_of_doubles_is_whole():
-    query = "SELECT x, count(*) AS n FROM (SELECT k, sum(d) AS x FROM o GROUP BY k) GROUP BY x"
-    why = View(query).check(WITH_TYPES).why_whole or ""
-    assert why.startswith("x decides") and why.endswith("(line 1, column 41: sum)")
-
-
 @for_each(
     "query, why",
     [
@@ -112,7 +102,7 @@ def test_a_view_by_a_sum_of_doubles_is_whole():
         ),
         (
             "SELECT n, count(*) AS k FROM (SELECT customer, count(*) AS n FROM orders GROUP BY customer) GROUP BY n",
-            "all of orders is read for the rows of the keys, because n is computed from many rows",
+            "n decides which keys change, and is computed from many rows (line 1, column 48: count)",
         ),
         (
             "SELECT concat(c.city, o.id) AS k FROM orders o JOIN customers c ON o.customer = c.id",

@@ -256,8 +256,8 @@ def nodes_of(node: Node) -> Iterator[Node]:
 def columns(node: Node) -> frozenset[str]:
     """The unique names of a node's columns."""
     match node:
-        case Scan(names=kept) | Aggregation(groups=kept):
-            below = frozenset(kept)
+        case Scan(names=names) | Aggregation(groups=names):
+            below = frozenset(names)
         case SetOperation():
             below = frozenset[str]()
         case MarkJoin(node=rows):

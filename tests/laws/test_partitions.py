@@ -20,12 +20,11 @@ from lakehouse import Changes, Merge, Pace, Table, change_sensor
 from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.dagster.follow.partitions import upstream_keys
-from lakehouse.dagster.run_tags import SENSOR
 from lakehouse.dagster.slices import slice_of
 from lakehouse.errors import WriteError
 from tests.support.partitioned import SHOPS, Sales, sales
 from tests.support.predicates import Test, selects
-from tests.support.ticks import requests
+from tests.support.ticks import ticked
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "20"))
 TICKS = 40
@@ -72,8 +71,8 @@ class Carried:
         except WriteError:
             self.seen["refused runs"] += 1
             status = dg.DagsterRunStatus.FAILURE
-        tags = {**request.tags, SENSOR: "carry_on", "dagster/run_key": str(request.run_key)}
-        self.instance.add_run(dg.DagsterRun("any", status=status, asset_selection={self.asset.key}).with_tags(tags))
+        run = dg.DagsterRun("any", status=status, asset_selection={self.asset.key})
+        self.instance.add_run(run.with_tags(dict(request.tags)))
 
     def commit(self, partition: str) -> None:
         source, path = DeltaTable(str(self.root / "sales")), self.root / "carried"
@@ -93,15 +92,17 @@ class Carried:
 
     def carry(self) -> None:
         """Ticks until a tick asks for nothing; then each partition has the rows that its run selects."""
+        cursor = None
         for _ in range(TICKS):
-            asked = requests(self.sensor, self.instance)
+            result = ticked(self.sensor, self.instance, cursor)
+            cursor, asked = result.cursor, list(result.run_requests or [])
             self.seen["requests"] += len(asked)
             for request in asked:
                 self.run(request)
             if not asked:
                 break
         else:
-            raise AssertionError(f"after {TICKS} ticks there are still requests: {asked}")
+            raise AssertionError(f"after {TICKS} ticks there are still requests")
         for partition in self.of.own.get_partition_keys():
             try:
                 expected = self.rows_of(partition)

@@ -31,7 +31,7 @@ from tests.support.partitioned import (
     of_time,
     sales,
 )
-from tests.support.ticks import requests
+from tests.support.ticks import ticked
 
 HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "1"))
 TOLD = list[Counter[str]]()
@@ -45,14 +45,14 @@ def copied(sales: Changes) -> Merge:
 
 def carry(house: House, name: str, sensor: dg.SensorDefinition) -> int:
     """Ticks, and runs of what they ask for, until a tick asks for nothing."""
-    runs = 0
+    runs, cursor = 0, None
     for _ in range(10):
-        asked = requests(sensor, house.instance)
-        if not asked:
+        result = ticked(sensor, house.instance, cursor)
+        if not result.run_requests:
             return runs
-        for request in asked:
-            tags = {**request.tags, "dagster/run_key": str(request.run_key)}
-            house.run(name, partition_key=request.partition_key, tags=tags, raise_on_error=False)
+        cursor = result.cursor
+        for request in result.run_requests:
+            house.run(name, partition_key=request.partition_key, tags=dict(request.tags), raise_on_error=False)
             runs += 1
     raise AssertionError("there are still requests")
 

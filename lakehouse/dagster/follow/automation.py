@@ -16,7 +16,7 @@ from dagster._core.definitions.declarative_automation.operators import AndAutoma
 
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
-from lakehouse.dagster.follow.requests import short_digest
+from lakehouse.dagster.follow.pauses import Pauses
 from lakehouse.dagster.follow.watch import Behind, Look, Looks, Watch
 from lakehouse.dagster.one_driver import SILENT, silence
 from lakehouse.dagster.remake import with_parts
@@ -24,10 +24,6 @@ from lakehouse.errors import DefinitionError
 
 SENSOR_NAME = "lakehouse_automation"
 """The sensor that evaluates the conditions, in the code server; off until it is switched on."""
-FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3_600.0
-"""Seconds after which a run is requested again for the same unread changes; twice as many after each further one."""
-WHOLE = ""
-"""In the cursor: a table without partitions."""
 
 
 def automation() -> dg.AutomationCondition[Any]:
@@ -91,62 +87,6 @@ class Glances:
         return self._looks.tables
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """How long a run of a table, or of a partition, is not requested again for the same unread changes.
-
-    Args:
-        state: The state of what was unread when a run was requested last, in short.
-        at: When, in seconds since the epoch.
-        times: How often for the same state.
-    """
-
-    state: str = ""
-    at: float = 0.0
-    times: int = 0
-
-    def allows(self, state: str, now: float) -> bool:
-        """Whether a run may be requested for a state: at once if it is another, else after a pause."""
-        seconds = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** max(0, self.times - 1))
-        return state != self.state or now - self.at >= seconds
-
-    def again(self, state: str, now: float) -> "Pause":
-        """The pause once a run is requested."""
-        return Pause(state, now, self.times + 1 if state == self.state else 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Pauses:
-    """The cursor of a condition: each partition has a pause of its own, so that one that fails delays no other.
-
-    Args:
-        by_partition: That of each partition that is behind, by its key; of a table without partitions, by `WHOLE`.
-    """
-
-    by_partition: Mapping[str, Pause] = field(default_factory=dict[str, Pause])
-
-    def allow(self, states: Mapping[str, str], now: float) -> set[str]:
-        """Those whose pause allows a run, given the state of each."""
-        return {
-            key for key, state in states.items() if self.by_partition.get(key, Pause()).allows(short_digest(state), now)
-        }
-
-    def again(self, states: Mapping[str, str], requested: Collection[str], now: float) -> "Pauses":
-        """The cursor once runs of some are requested; what is no longer behind is left out."""
-        previous = {key: self.by_partition[key] for key in states if key in self.by_partition}
-        new = {key: previous.get(key, Pause()).again(short_digest(states[key]), now) for key in requested}
-        return Pauses(previous | new)
-
-    def to_text(self) -> str:
-        return json.dumps({key: [each.state, each.at, each.times] for key, each in self.by_partition.items()})
-
-    @classmethod
-    def from_text(cls, text: str | None) -> "Pauses":
-        """The cursor of a text; a text of an earlier version, a list of one state for all partitions, says nothing."""
-        pauses: dict[str, list[Any]] | list[Any] = json.loads(text) if text else {}
-        return cls({key: Pause(*each) for key, each in pauses.items()} if isinstance(pauses, dict) else {})
-
-
 class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
     """True while the table has changes to read; `glances` is None until the definitions are complete."""
 
@@ -168,7 +108,7 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
         return hash((ChangesUnread, id(self.glances)))
 
     def evaluate(self, context: AutomationContext[dg.AssetKey]) -> AutomationResult[dg.AssetKey]:
-        pauses, now = Pauses.from_text(context.cursor), context.evaluation_time.timestamp()
+        remembered, now = json.loads(context.cursor or "{}"), context.evaluation_time.timestamp()
         nothing = context.get_empty_subset()
         if self.glances is None:
             raise DefinitionError(
@@ -176,30 +116,26 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
                 f"Pass the definitions through validate(...)."
             )
         if context.candidate_subset.is_empty:
-            return AutomationResult(context, nothing, cursor=pauses.to_text())
+            return AutomationResult(context, nothing, cursor=context.cursor)
         table = self.glances.watch.tables.get(context.key)
         view: Any = context.asset_graph_view
         look = self.glances.at(now, view.instance).get(context.key)
         if table is None or look is None:
             why = self.glances.watch.left_out.get(context.key, "it reads no changes")
             context.log.warning(f"{context.key.to_user_string()} is left out: {why}.")
-            return AutomationResult(context, nothing, cursor=pauses.to_text())
-        requested = _sources_in_this_tick(context, table.source_keys)
-        match look:
-            case Behind(partitions=states) if context.partitions_def is not None:
-                wanted = _subset(context, pauses.allow(states, now))
-                cursor = pauses.again(states, wanted.expensively_compute_partition_keys(), now)
-                return AutomationResult(context, wanted, cursor=cursor.to_text())
-            case Behind(state=state) if pauses.allow({WHOLE: state}, now):
-                cursor = pauses.again({WHOLE: state}, {WHOLE}, now)
-                return AutomationResult(context, context.candidate_subset, cursor=cursor.to_text())
-            case LeftOut(reason=reason) if not can_follow(look, requested):
-                context.log.warning(f"{context.key.to_user_string()} is left out: {reason.rstrip('.')}.")
-            case _ if context.partitions_def is None and requested:
-                return AutomationResult(context, context.candidate_subset, cursor=pauses.to_text())
-            case _:
-                pass
-        return AutomationResult(context, nothing, cursor=pauses.to_text())
+            return AutomationResult(context, nothing, cursor=context.cursor)
+        pauses, states = Pauses.from_json(remembered), look.states if isinstance(look, Behind) else dict[str, str]()
+        allowed, sources = pauses.allow(states, now), _sources_in_this_tick(context, table.source_keys)
+        if context.partitions_def is not None:
+            wanted = _subset(context, allowed)
+            allowed = wanted.expensively_compute_partition_keys()
+        elif sources and can_follow(look, sources):
+            wanted, allowed = context.candidate_subset, ()  # if a source fails, a run of this table alone comes next
+        else:
+            wanted = context.candidate_subset if allowed else nothing
+        if isinstance(look, LeftOut) and wanted.is_empty:
+            context.log.warning(f"{context.key.to_user_string()} is left out: {look.reason.rstrip('.')}.")
+        return AutomationResult(context, wanted, cursor=json.dumps(pauses.again(states, allowed, now).to_json()))
 
 
 def _subset(context: AutomationContext[dg.AssetKey], partitions: Collection[str]) -> Any:

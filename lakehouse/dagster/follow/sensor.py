@@ -1,17 +1,62 @@
 """A sensor that carries changes on: it reads logs, never rows, and needs no Spark."""
 
-from collections.abc import Iterable, Mapping
+import json
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
+from dagster import RunsFilter
 
 from lakehouse.dagster.code_location import CodeLocation
-from lakehouse.dagster.follow.tick import Pace, Tick
-from lakehouse.dagster.follow.watch import Watch
+from lakehouse.dagster.follow.followed import LeftOut, can_follow
+from lakehouse.dagster.follow.pauses import Pauses
+from lakehouse.dagster.follow.watch import WHOLE, Behind, Look, Watch
 from lakehouse.dagster.io_manager import managed_tables
+from lakehouse.dagster.one_driver import SILENT, UNDER_WAY, silence
 from lakehouse.dagster.resources import value_of
+from lakehouse.dagster.run_tags import SENSOR, UNREAD
+from lakehouse.dagster.table_facts import version_reports
+from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.location import Location
 from lakehouse.errors import DefinitionError
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """When a sensor asks for runs.
+
+    Args:
+        debounce: Seconds for which the sources of a table must have been still; a table whose oldest unread change is
+            ten times as old is asked for anyway, and one that reads a source whole at once.
+        max_runs: How many of the sensor's runs may be under way before it asks for another.
+        max_partitions: How many partitions of a table it asks for in one tick, each a run of its own.
+        silent: Seconds without an event after which a run counts as dead, and is not waited for.
+
+    Raises:
+        ValueError: A number that would never let a run start.
+    """
+
+    debounce: float = 0
+    max_runs: int = 1
+    max_partitions: int = 20
+    silent: float = SILENT
+
+    def __post_init__(self) -> None:
+        if self.debounce < 0:
+            raise ValueError(f"debounce is a number of seconds from 0, not {self.debounce}.")
+        for name in ("max_runs", "max_partitions", "silent"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} is above 0, not {getattr(self, name)}.")
+
+    def is_early(self, unread: Behind, now: float) -> bool:
+        """Whether more changes may be on their way, and the first may still wait for them."""
+        if unread.newest is None or unread.oldest is None:
+            return False
+        still, waited = now - unread.newest / 1000, now - unread.oldest / 1000
+        return still < self.debounce and waited < 10 * self.debounce
 
 
 def change_sensor(
@@ -28,8 +73,9 @@ def change_sensor(
 
     It compares the position in each table's own commits with the newest change of its sources, so it forgets nothing
     when Dagster's storage is lost. Commits that changed no row wake nobody. Of a partitioned asset it asks for the
-    partitions whose rows changed. Tables of a run that is under way are left to that run. After a failed run it waits
-    for the tables to move. Each tick says what it looked at, what it left out and why.
+    partitions whose rows changed. Tables of a run that is under way are left to that run. If a run left its changes
+    unread, it asks for another after a pause of one minute, then two, up to an hour. Each tick says what it looked at,
+    what it left out and why.
 
     A table that has an automation condition is looked at, and not asked for: the condition does that. A new data
     version of a table that no asset makes is reported as a materialization of no run, so that Dagster knows which
@@ -82,3 +128,209 @@ def sensor_of(
         return Tick(context, watch, name, pace, requested).result()
 
     return look
+
+
+_SHOWN = 10
+
+
+def names(keys: Collection[dg.AssetKey]) -> list[str]:
+    return sorted(key.to_user_string() for key in keys)
+
+
+def key_list(keys: Collection[dg.AssetKey]) -> str:
+    return some(names(keys))
+
+
+def some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def waiting(reasons: Mapping[dg.AssetKey, str]) -> list[str]:
+    """A sentence for each reason, because many tables may have one."""
+    by_reason = dict[str, list[dg.AssetKey]]()
+    for key, why in sorted(reasons.items()):
+        by_reason.setdefault(why, []).append(key)
+    return [f"{key_list(keys)} {'waits' if len(keys) == 1 else 'wait'}: {why}." for why, keys in by_reason.items()]
+
+
+def left_out(reasons: Mapping[dg.AssetKey, str]) -> list[str]:
+    """A sentence for each table that is left out, up to so many; a tick's text is for people."""
+    sentences = [f"Left out: {key.to_user_string()} ({why.rstrip('.')})." for key, why in sorted(reasons.items())]
+    return sentences[:_SHOWN] + ([f"And {len(sentences) - _SHOWN} more."] if len(sentences) > _SHOWN else [])
+
+
+class Tick:
+    """One look at the tables, and what is made of it."""
+
+    def __init__(
+        self,
+        context: dg.SensorEvaluationContext,
+        watch: Watch,
+        name: str,
+        pace: Pace,
+        requested: Collection[dg.AssetKey],
+    ) -> None:
+        self._context, self._instance, self._watch = context, context.instance, watch
+        self._name, self._pace, self._requested = name, pace, requested
+        self._now = time.time()
+        self._dead = list[str]()
+        self._waits = dict[dg.AssetKey, str]()
+        remembered: dict[str, Any] = json.loads(context.cursor or "{}")
+        self._pauses = {key: Pauses.from_json(remembered.get(key.to_user_string(), {})) for key in watch.tables}
+        self._asked = dict[dg.AssetKey, Collection[str]]()
+
+    def result(self) -> dg.SensorResult:
+        """The runs that are asked for, or why none is, and the new versions of tables that others write."""
+        runs = self._under_way()
+        looked = self._watch.look(self._instance)
+        looks = looked.tables
+        requests: list[dg.RunRequest] = []
+        if len(runs) < self._pace.max_runs:
+            requests = self._requests(looks, runs)
+        sentence = self._sentence(looks, runs, requests)
+        self._context.log.info(sentence)
+        return dg.SensorResult(
+            run_requests=requests,
+            skip_reason=None if requests else sentence,
+            asset_events=version_reports(self._instance, looked.data_versions),
+            cursor=self._cursor(looks),
+        )
+
+    def _cursor(self, looks: Mapping[dg.AssetKey, Look]) -> str:
+        """What was requested of each table that is behind."""
+        pauses = {
+            key.to_user_string(): self._pauses[key].again(look.states, self._asked.get(key, ()), self._now).to_json()
+            for key, look in looks.items()
+            if isinstance(look, Behind)
+        }
+        return json.dumps(pauses)
+
+    def _sentence(
+        self,
+        looks: Mapping[dg.AssetKey, Look],
+        runs: Sequence[dg.DagsterRun],
+        requests: Sequence[dg.RunRequest],
+    ) -> str:
+        """What was looked at, what was asked for, and what was left out and why."""
+        unread = {key: look for key, look in looks.items() if isinstance(look, Behind)}
+        out = {key: look.reason for key, look in looks.items() if isinstance(look, LeftOut)} | self._watch.left_out
+        parts = [f"Looked at {count_of(len(looks), 'table')}."] if looks else ["This sensor can look at no table."]
+        if unread:
+            parts.append(f"Unread changes: {key_list(unread)}.")
+        elif looks and len(out) < len(looks) + len(self._watch.left_out):
+            parts.append("Every table that could be looked at has read every change of its sources.")
+        if runs and len(runs) >= self._pace.max_runs:
+            ids = ", ".join(run.run_id[:8] for run in runs)
+            parts.append(
+                f"A run that this sensor asked for is still under way: {ids}. Until then it asks for no other."
+            )
+        elif requests:
+            parts.append(f"Asks for {count_of(len(requests), 'run')}.")
+        conditions = sorted(key for key in unread if key not in self._requested)
+        if conditions:
+            parts.append(f"Left to their automation conditions: {key_list(conditions)}.")
+        parts += waiting(self._waits)
+        parts += self._dead
+        parts += sorted({look.note for look in unread.values() if look.note})
+        parts += left_out(out)
+        return " ".join(parts)
+
+    def _under_way(self) -> list[dg.DagsterRun]:
+        """The sensor's runs that are under way; those without a sign of life are only named.
+
+        A run of other tables alone is of a sensor that has the same name in another code location.
+        """
+        alive: list[dg.DagsterRun] = []
+        for record in self._instance.get_run_records(RunsFilter(tags={SENSOR: self._name}, statuses=UNDER_WAY)):
+            run, seconds = record.dagster_run, silence(self._instance, record, self._now)
+            if run.asset_selection and self._watch.tables.keys().isdisjoint(run.asset_selection):
+                continue
+            if seconds > self._pace.silent:
+                hours = seconds / 3600
+                self._dead.append(
+                    f"Run {run.run_id[:8]} has not been heard of for {hours:.1f} h and is not waited for: terminate it."
+                )
+            else:
+                alive.append(run)
+        return alive
+
+    def _requests(self, looks: Mapping[dg.AssetKey, Look], runs: Sequence[dg.DagsterRun]) -> list[dg.RunRequest]:
+        """A run of every table without partitions that is behind and all that follow, and one of each partition."""
+        taken = {key for run in runs for key in run.asset_selection or self._watch.tables}
+        ready, requests = dict[dg.AssetKey, Collection[str]](), list[dg.RunRequest]()
+        for key, look in looks.items():
+            if not isinstance(look, Behind) or key not in self._requested:
+                continue
+            if key in taken:
+                self._waits[key] = "a run of it is under way"
+            elif self._pace.is_early(look, self._now):
+                self._waits[key] = f"its sources have not been still for {self._pace.debounce:g} s"
+            elif self._watch.tables[key].is_partitioned:
+                partitions = self._ready(key, look)[: self._pace.max_partitions]
+                self._asked[key] = partitions
+                requests += [self._request([key], [key], partition) for partition in partitions]
+            elif allowed := self._ready(key, look):
+                ready[key] = allowed
+        if ready:
+            selection = self._downstream(ready, looks, taken)
+            requests.insert(0, self._request([*ready], selection))
+            # A table whose source is in the run has no pause: if the source fails, a run of the table alone comes next.
+            self._asked |= {
+                key: whole for key, whole in ready.items() if self._watch.tables[key].source_keys.isdisjoint(selection)
+            }
+        return requests
+
+    def _ready(self, key: dg.AssetKey, look: Behind) -> list[str]:
+        """What of a table that is behind no pause holds back; notes what waits, and why."""
+        allowed = self._pauses[key].allow(look.states, self._now)
+        paused = look.states.keys() - allowed
+        more = len(allowed) - self._pace.max_partitions
+        whys = [f"{more} of its partitions are left to the next tick"] if more > 0 else []
+        if paused:
+            end = datetime.fromtimestamp(self._pauses[key].end(paused), UTC)
+            what = "the same changes" if WHOLE in paused else some(sorted(paused))
+            whys.append(f"a run for {what} was requested before, the next is after {end:%H:%M:%S} UTC")
+        if whys:
+            self._waits[key] = ", and ".join(whys)
+        return allowed
+
+    def _request(
+        self, unread: Collection[dg.AssetKey], selection: Sequence[dg.AssetKey], partition: str | None = None
+    ) -> dg.RunRequest:
+        return dg.RunRequest(
+            asset_selection=list(selection),
+            partition_key=partition,
+            # A full recompute after every step is not what incremental means; a check that blocks is a gate.
+            asset_check_keys=sorted(self._blocking_checks(selection)),
+            tags={SENSOR: self._name, UNREAD: ", ".join(names(unread))[:200]},
+        )
+
+    def _blocking_checks(self, selection: Sequence[dg.AssetKey]) -> Iterator[dg.AssetCheckKey]:
+        """The checks of some tables that are to keep the tables downstream from running."""
+        repository = self._context.repository_def
+        if repository is not None:
+            graph = repository.asset_graph
+            yield from (key for key in graph.get_check_keys_for_assets({*selection}) if graph.get(key).blocking)
+
+    def _downstream(
+        self, unread: Collection[dg.AssetKey], looks: Mapping[dg.AssetKey, Look], taken: Collection[dg.AssetKey]
+    ) -> list[dg.AssetKey]:
+        """The tables and all that read them, directly or not, and can run: nothing of them is missing or unclear."""
+        selected = set(unread)
+        able = {
+            key: table
+            for key, table in self._watch.tables.items()
+            if key in self._requested and key not in taken and table.asset.partitions_def is None
+        }
+        while True:
+            more = {
+                key
+                for key, table in able.items()
+                if key not in selected
+                and not selected.isdisjoint(table.source_keys)
+                and can_follow(looks[key], selected)
+            }
+            if not more:
+                return sorted(selected)
+            selected |= more

@@ -2,21 +2,21 @@
 
 A table is behind if a source has commits that may have changed a row, if a source has to be read whole, or, once a day,
 if log cleanup nears its position. No row is read and no Spark is needed, so a table whose log only Spark can read is
-left out, with the reason. What was requested already is known to lakehouse/dagster/follow/requests.py.
+left out, with the reason. What was requested already is known to lakehouse/dagster/follow/pauses.py.
 """
 
+import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import dagster as dg
 
-from lakehouse.cursor.unread import Backlog, Unread, commits_last
+from lakehouse.cursor.unread import Backlog, Unbegun, Unread, commits_last
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, reads_on
-from lakehouse.dagster.follow.requests import Span, own_state, own_state_of_partitions, short_digest, state_of
 from lakehouse.dagster.table_facts import content_version, noted_locations
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Head, Log
@@ -25,6 +25,8 @@ from lakehouse.spark.table_version import TableRef
 
 THREADS = 32
 """Logs that are opened at once: on an object store each costs a few round trips."""
+WHOLE = ""
+"""In place of a partition key: a table without partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +34,15 @@ class Behind:
     """A table has changes to read.
 
     Args:
-        state: A text that changes when what is unread does, by the ids and versions of the tables.
-        partitions: The partitions that have, the newest first, and the state of each; none for a table without
-            partitions.
-        oldest: When the oldest of the changes was committed, in milliseconds since the epoch; None: not known.
+        states: For each partition that has, the newest first, a text that changes when what is unread does; a table
+            without partitions has the one key `WHOLE`.
+        oldest: When the oldest of the changes was committed, in milliseconds since the epoch; None where sources are
+            read whole.
         newest: When the newest was.
         note: What is worth knowing beside that, as a sentence.
     """
 
-    state: str
-    partitions: Mapping[str, str] = field(default_factory=dict[str, str])
+    states: Mapping[str, str]
     oldest: int | None = None
     newest: int | None = None
     note: str = ""
@@ -173,41 +174,36 @@ def _look_at(table: Followed, logs: _Logs) -> Look:
         due = _due(all_of, _waits)
         if not due and not table.is_partitioned:
             due = _due(all_of, _expires)
-        log, head = logs(table.ref)
-        at = all_of.own_mark_since
-        if not due and at is not None and head is not None and _now() - at > commits_last(head):
+        since, head = all_of.own_mark_since, logs(table.ref)[1]
+        if not due and since is not None and head is not None and _now() - since > commits_last(head):
             due = _due(all_of, lambda _: True)
-        return _behind(table, due, log, head, all_of.note) if due else UpToDate()
+        return _behind(due, all_of.note) if due else UpToDate()
     except LakehouseError as error:
         return LeftOut(str(error))
     except Exception as error:  # one table may be odd, and all the others wait for this look
         return LeftOut(in_short(error))
 
 
-def _due(all_of: Backlogs, wanted: Callable[[Backlog], bool]) -> dict[str | None, list[Span]]:
+def _due(all_of: Backlogs, wanted: Callable[[Backlog], bool]) -> dict[str, list[Backlog]]:
     """What is unread of the sources that want a run, for the table or for each of its partitions."""
-    now = _now()
-    each = {
-        partition: [
-            Span.of(of, newest, now)
-            for of, newest in zip(backlogs, all_of.newest[partition], strict=True)
-            if wanted(of)
-        ]
-        for partition, backlogs in all_of.by_partition.items()
-    }
-    return {partition: spans for partition, spans in each.items() if spans}
+    each = {partition: list(filter(wanted, backlogs)) for partition, backlogs in all_of.by_partition.items()}
+    return {partition or WHOLE: backlogs for partition, backlogs in each.items() if backlogs}
 
 
-def _behind(
-    table: Followed, due: Mapping[str | None, Sequence[Span]], log: Log, head: Head | None, note: str
-) -> Behind:
-    times = [commit.timestamp for spans in due.values() for span in spans for commit in span.commits]
-    own = own_state_of_partitions(log, head, table.ref.name) if table.is_partitioned else own_state(log, head)
-    declaration = table.declaration
-    states = {partition: state_of(spans, declaration, own) for partition, spans in due.items()}
-    partitions = {partition: state for partition, state in states.items() if partition is not None}
-    state = states[None] if None in states else short_digest(*partitions.items())
-    return Behind(state, partitions, min(times, default=None), max(times, default=None), note)
+def _behind(due: Mapping[str, Sequence[Backlog]], note: str) -> Behind:
+    changes = [each.changes or () for backlogs in due.values() for each in backlogs if reads_on(each)]
+    times = [commit.timestamp for commits in changes for commit in commits]
+    states = {partition: _state(backlogs) for partition, backlogs in due.items()}
+    return Behind(states, min(times, default=None), max(times, default=None), note)
+
+
+def _state(backlogs: Iterable[Backlog]) -> str:
+    """A text that stands for what is unread: a source that was replaced may have the versions that it had."""
+    parts = list[object]()
+    for each in backlogs:
+        parts += [each.source, each.head.table_id, None if isinstance(each, Unbegun) else each.position.version]
+        parts += [each.changes[-1].version] if reads_on(each) and each.changes else ["all"]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def _waits(backlog: Backlog) -> bool:
@@ -218,7 +214,7 @@ def _waits(backlog: Backlog) -> bool:
 def _expires(backlog: Backlog) -> bool:
     """Whether commits without rows are behind a position that has to be put down again, before log cleanup.
 
-    It is asked for once a day. Not for partitions: most of them are old, and would each have a run a day.
+    Not for partitions: most of them are old, and would each have a run.
     """
     return isinstance(backlog, Unread) and backlog.log_cleanup_is_near(_now())
 

@@ -15,11 +15,10 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame
 
 from lakehouse import Changes, DeltaIOManager, Merge, Overwrite, Table, automation, change_sensor, validate
-from lakehouse.dagster.follow.automation import FIRST_PAUSE, Pause, Pauses
-from lakehouse.dagster.follow.requests import short_digest
+from lakehouse.dagster.follow.pauses import FIRST_PAUSE
 from lakehouse.dagster.one_driver import SILENT
 from lakehouse.errors import DefinitionError
-from tests.support.for_each import for_each
+from tests.support.daily import run_day
 from tests.support.marked_tables import FEED, append, run
 from tests.support.tables import DAYS, orders
 from tests.support.ticks import tick
@@ -162,6 +161,16 @@ def test_a_run_of_a_partition_that_died_is_not_waited_for(place: Place) -> None:
     assert place.ticks(later=SILENT + 1) == {f"daily 2013-01-0{day}" for day in (1, 2, 3, 4)}
 
 
+def test_a_table_whose_source_fails_in_their_run_is_requested_alone(place: Place) -> None:
+    place.append("nowhere", 1)
+    place.assets = [orders, dg.AssetSpec("nowhere"), copies, joined]
+    place.run("copies", "orders")
+    place.append("orders", 3)
+    assert place.ticks() == {"copies", "joined"}
+    assert place.ticks() == {"joined"}, "the run failed at copies, so joined was not tried"
+    assert place.ticks() == set()
+
+
 def test_a_run_that_died_is_not_waited_for(current: Place) -> None:
     """A killed code server leaves its runs started."""
     current.append("orders", 3)
@@ -210,6 +219,9 @@ def test_of_a_partitioned_table_the_partitions_are_requested_whose_rows_changed(
 
 
 def test_a_partition_whose_run_fails_keeps_its_pause_while_another_gets_rows(by_day: Place) -> None:
+    change_day(by_day, "2013-01-01", "2013-01-02")
+    for day in ("2013-01-01", "2013-01-02"):
+        run_day(by_day.root, day)
     change_day(by_day, "2013-01-01")
     assert by_day.ticks() == {"daily 2013-01-01"}
     for _ in range(3):
@@ -225,19 +237,6 @@ def test_a_partition_that_waits_for_its_run_is_requested_once_that_run_has_ended
     assert by_day.ticks() == {"daily 2013-01-02"}
     by_day.instance.report_run_failed(run)
     assert by_day.ticks() == {"daily 2013-01-01"}, "no pause, because it has not been requested"
-
-
-def test_the_cursor_holds_the_partitions_that_are_behind_and_no_other() -> None:
-    pauses = Pauses().again({"old": "1", "new": "1"}, {"old", "new"}, 0.0)
-    pauses = Pauses.from_text(pauses.again({"new": "2"}, {"new"}, 5.0).to_text())
-    assert pauses == Pauses({"new": Pause(short_digest("2"), 5.0, 1)})
-    assert pauses.allow({"new": "2", "old": "1"}, 6.0) == {"old"}
-
-
-@for_each("text", [None, "", '["a state", 12.0, 3]'])
-def test_a_cursor_of_an_earlier_version_starts_afresh(text: str | None) -> None:
-    """It had one state for all partitions."""
-    assert Pauses.from_text(text) == Pauses()
 
 
 def test_the_sensor_only_looks_at_what_has_a_condition(current: Place) -> None:
@@ -290,15 +289,3 @@ def test_a_condition_that_does_not_know_its_tables_says_what_to_do() -> None:
             dg.Definitions(assets=[orders, copies]), dg.DagsterInstance.ephemeral(), dg.AssetSelection.assets("copies")
         )
     assert "Pass the definitions through validate(...)" in str(raised.value.__cause__)
-
-
-def test_the_pause_doubles_up_to_an_hour_and_another_change_does_not_wait() -> None:
-    pause, now, waits = Pause(), 0.0, list[float]()
-    for _ in range(9):
-        began = now
-        while not pause.allows("unread", now):
-            now += 60
-        waits.append(now - began)
-        pause = pause.again("unread", now)
-    assert waits == [0, 60, 120, 240, 480, 960, 1920, 3600, 3600]
-    assert pause.allows("more", now)

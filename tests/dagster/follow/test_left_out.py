@@ -88,7 +88,7 @@ def test_dynamic_partitions_are_those_that_dagster_has(
     looks.append(looked(tmp_path, *assets, instance=instance)[table.key])
     assert looks[0] == UpToDate(), "of a key that nobody has added no run can be requested"
     assert isinstance(looks[1], Behind)
-    assert set(looks[1].partitions) == keys
+    assert set(looks[1].states) == keys
 
 
 def test_a_table_that_reads_all_of_a_source_is_behind_for_rows_outside_the_partitions_of_the_source(
@@ -103,7 +103,7 @@ def test_a_table_that_reads_all_of_a_source_is_behind_for_rows_outside_the_parti
     source = dg.AssetSpec("sales", partitions_def=DAYS, metadata=Table(key="id", partition_by="day"))
     look = looked(tmp_path, source, table, instance=instance)[table.key]
     assert isinstance(look, Behind)
-    assert set(look.partitions) == {"1", "2"}
+    assert set(look.states) == {"1", "2"}
 
 
 def sold(root: Path, day: str) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from lakehouse import Append, Changes, Merge, Overwrite, Policy, Read, Table, change_sensor, checks
 from tests.support.dagster_house import House
 from tests.support.interleave import before
-from tests.support.tables import DAY_1, carried, copies, number, orders, totals
+from tests.support.tables import carried, copies, number, orders, totals
 from tests.support.ticks import tick
 
 pytestmark = pytest.mark.served
@@ -35,8 +35,6 @@ def test_the_sensor_asks_for_what_is_behind_and_all_that_follows(house: House) -
     request = look()
     assert isinstance(request, dg.RunRequest)
     assert request.asset_selection == [dg.AssetKey("copies"), dg.AssetKey(["gold", "totals"])]
-    again = look()
-    assert isinstance(again, dg.RunRequest) and again.run_key == request.run_key
     house.run("copies", "gold/totals")
     assert isinstance(look(), dg.SkipReason)
 
@@ -68,53 +66,14 @@ def test_the_sensor_waits_for_its_own_run_and_for_no_other(house: House, status:
     assert isinstance(looked(house), dg.SkipReason)
 
 
-def test_a_failed_run_is_not_asked_for_again_while_the_tables_stand_still(house: House) -> None:
-    """Dagster starts no second run for a key that it has seen."""
-    first = looked(house)
-    run = run_of(house, "carry_on", dg.DagsterRunStatus.STARTED)
-    assert isinstance(looked(house), dg.SkipReason)
-    house.instance.report_run_failed(run)
-    again = looked(house)
-    assert isinstance(first, dg.RunRequest) and isinstance(again, dg.RunRequest)
-    assert again.run_key == first.run_key
-    house.lake.insert("orders", [(4, DAY_1, 40)])
-    moved = looked(house)
-    assert isinstance(moved, dg.RunRequest) and moved.run_key != first.run_key
-
-
 @pytest.mark.slow
-def test_the_sensor_asks_again_for_what_was_undone(house: House) -> None:
-    """Dagster starts no second run for a key that it has seen."""
-    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
-
-    def look() -> str | None:
-        asked = tick(sensor, house.instance)
-        return asked.run_key if isinstance(asked, dg.RunRequest) else None
-
-    keys = [look()]
-    house.run("copies")
-    shutil.rmtree(house.root / "copies")
-    keys.append(look())
+def test_the_sensor_asks_again_for_what_a_restore_undid(house: House) -> None:
+    house.assets = [orders, copies]
     house.run("copies")
     house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
-    keys.append(look())
-    house.run("copies")
+    assert asked_until_done(house, "copies") == 1
     house.lake.sql("RESTORE TABLE {copies} TO VERSION AS OF 0")
-    keys.append(look())
-    assert None not in keys
-    assert len(set(keys)) == 4
-
-
-def test_a_table_that_is_written_elsewhere_is_not_asked_for_without_end(house: House, tmp_path: Path) -> None:
-    sensor = change_sensor("carry_on", [orders, copies], root=str(tmp_path / "elsewhere"))
-    shutil.copytree(house.root / "orders", tmp_path / "elsewhere" / "orders")
-    keys = set[str | None]()
-    for _ in range(3):
-        request = tick(sensor, house.instance)
-        assert isinstance(request, dg.RunRequest)
-        keys.add(request.run_key)  # Dagster starts no second run for a key that it has seen
-        house.run("copies")
-    assert len(keys) == 1
+    assert asked_until_done(house, "copies") == 1
 
 
 @pytest.mark.slow

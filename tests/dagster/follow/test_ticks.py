@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
-from lakehouse.dagster.follow.tick import Pace
+from lakehouse.dagster.follow.sensor import Pace
 from lakehouse.dagster.follow.watch import Behind
 from lakehouse.errors import DefinitionError
 from tests.support.dagster_house import House
@@ -162,8 +162,8 @@ def test_a_burst_of_changes_is_waited_for_but_not_for_ever(
     newest: float | None, oldest: float | None, waits: str
 ) -> None:
     times = [None if seconds is None else int((NOW - seconds) * 1000) for seconds in (oldest, newest)]
-    assert Pace(debounce=10).is_early(Behind("x", {}, *times), NOW) == (waits == "yes")
-    assert not Pace().is_early(Behind("x", {}, *times), NOW)
+    assert Pace(debounce=10).is_early(Behind({"": "x"}, *times), NOW) == (waits == "yes")
+    assert not Pace().is_early(Behind({"": "x"}, *times), NOW)
 
 
 @for_each("wrong", [{"debounce": -1}, {"max_runs": 0}, {"max_partitions": 0}, {"silent": 0}])

@@ -149,7 +149,7 @@ def test_a_partition_whose_last_rows_are_deleted_at_the_source_is_behind(tmp_pat
     DeltaTable(str(tmp_path / "orders")).delete("day = '2013-01-01'")
     look = watched(tmp_path, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
     assert isinstance(look, Behind)
-    assert set(look.partitions) == {"2013-01-01"}
+    assert set(look.states) == {"2013-01-01"}
 
 
 @pytest.mark.parametrize("named", [None, {"col-4f1c": "2013-01-01"}, {"day": "2013-01-02", "col-4f1c": "2013-01-01"}])
@@ -167,7 +167,7 @@ def test_a_commit_that_does_not_name_the_partition_of_a_file_wakes_every_partiti
             action["remove"]["partitionValues"] = named
     entry.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
     look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
-    assert isinstance(look, Behind) and {"2013-01-01", "2013-01-02"} <= set(look.partitions)
+    assert isinstance(look, Behind) and {"2013-01-01", "2013-01-02"} <= set(look.states)
 
 
 def test_the_checks_of_a_partitioned_table_are_about_the_partition_that_is_worst_off(days: Path) -> None:
@@ -178,7 +178,7 @@ def test_the_checks_of_a_partitioned_table_are_about_the_partition_that_is_worst
     assert lag.figures["versions behind"] == 1
     assert up_to_date(table, timedelta(microseconds=1)).grade is Grade.FAILED
     look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
-    assert isinstance(look, Behind) and list(look.partitions) == ["2013-01-02"]
+    assert isinstance(look, Behind) and list(look.states) == ["2013-01-02"]
     run_day(days, "2013-01-02")
     assert up_to_date(checked(days, daily, by_day)).sentence == "'daily' has read every change of its sources."
 
@@ -190,7 +190,7 @@ def test_a_partition_whose_source_was_cleaned_up_behind_it_fails_the_checks(days
     late = up_to_date(table)
     assert late.grade is Grade.FAILED and late.figures["sources with a gap"] == 1
     look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
-    assert isinstance(look, Behind) and list(look.partitions) == ["2013-01-02", "2013-01-01"]
+    assert isinstance(look, Behind) and list(look.states) == ["2013-01-02", "2013-01-01"]
 
 
 def test_a_partition_that_was_never_read_is_late_by_the_age_of_its_rows(days: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_partition_that_was_never_read_is_late_by_the_age_of_its_rows(days: Pa
         append_day(days, day, 5)
         committed(days / "orders", days_ago)
     look = watched(days, by_day, daily).look(dg.DagsterInstance.ephemeral()).tables[DAILY]
-    assert isinstance(look, Behind) and sorted(look.partitions) == ["2013-01-03", "2013-01-04"]
+    assert isinstance(look, Behind) and sorted(look.states) == ["2013-01-03", "2013-01-04"]
     late = up_to_date(checked(days, daily, by_day), timedelta(days=7))
     assert late.grade is Grade.FAILED
     assert late.sentence == (

@@ -4,14 +4,12 @@ A component makes definitions of what its YAML says; `incremental` completes all
 Every command of `dg` imports this module, so before definitions are built only the library's declarations
 (`lakehouse/delta`) are imported, which need neither PySpark nor Dagster.
 
-Read: attributes, then sql_tables, delta_sources, one_lakehouse; yaml_assets, then history, snapshot, aggregate.
+Read: attributes, then sql_tables, delta_sources, one_lakehouse; yaml_assets.
 """
 
-from dagster_delta_lakehouse.aggregate import Aggregate
 from dagster_delta_lakehouse.delta_sources import DeltaSources
-from dagster_delta_lakehouse.history import History
 from dagster_delta_lakehouse.one_lakehouse import Lakehouse
-from dagster_delta_lakehouse.snapshot import Snapshot
 from dagster_delta_lakehouse.sql_tables import SqlTables
+from dagster_delta_lakehouse.yaml_assets import Aggregate, History, Snapshot
 
 __all__ = ["Aggregate", "DeltaSources", "History", "Lakehouse", "Snapshot", "SqlTables"]

@@ -141,7 +141,7 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
 
     def _additions(self) -> Mapping[str, Any]:
         """What `incremental` adds, as it reads that from the metadata of definitions."""
-        from lakehouse.dagster.definitions.additions import Additions
+        from lakehouse.dagster.definitions.definitions import Additions
 
         night = self.nightly_checks.value if isinstance(self.nightly_checks, NightlyAttributes) else self.nightly_checks
         upkeep = self.upkeep.value if isinstance(self.upkeep, UpkeepAttributes) else self.upkeep

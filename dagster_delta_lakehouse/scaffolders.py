@@ -6,8 +6,7 @@ import click
 import dagster as dg
 from pydantic import BaseModel, Field
 
-from dagster_delta_lakehouse.component_files import Written, as_word, write_components
-from dagster_delta_lakehouse.definitions_file import complete_definitions
+from dagster_delta_lakehouse.component_files import Written, as_word, complete_definitions, write_components
 
 _QUERY = """\
 CREATE MATERIALIZED VIEW {view} (

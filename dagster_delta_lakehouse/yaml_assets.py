@@ -1,12 +1,14 @@
-"""A table that YAML says all of: what its components share, and the asset that they make."""
+"""Tables that YAML says all of: `History`, `Snapshot` and `Aggregate`, and what they share."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import dagster as dg
 from pydantic import ConfigDict, Field
 
-from dagster_delta_lakehouse.attributes import TableAttributes
+from dagster_delta_lakehouse.attributes import TableAttributes, address_of
+from dagster_delta_lakehouse.extracts import ExtractConfig, Extracts
+from dagster_delta_lakehouse.scaffolders import AggregateScaffolder, HistoryScaffolder, SnapshotScaffolder
 
 _KIND = "dagster/kind/"
 """How Dagster keeps the kinds of an asset among its tags."""
@@ -66,3 +68,114 @@ class YamlTable(dg.Component, dg.Resolvable, dg.Model):
             partitions_def=spec.partitions_def,
         )
         return dg.Definitions(assets=[decorate(function)])
+
+
+@dg.scaffold_with(HistoryScaffolder)
+class History(YamlTable):
+    """A table that keeps every row that its source has had, each with the interval in which it was there (SCD type 2).
+
+    The source is a table, whose changes are followed, or full extracts, which are delivered as files. A run takes the
+    oldest file that the table does not hold yet, or the one whose version its config names.
+    """
+
+    source: str | None = Field(default=None, description="The asset key of the table whose past is kept.")
+    extracts: Extracts | None = Field(default=None, description="Instead of a source: full extracts.")
+    track: str | list[str] | None = Field(
+        default=None, description="The columns a change of which begins a new row; all but the key if left out."
+    )
+    start_at: str = Field(default="__START_AT", description="The column with the moment from which a row holds.")
+    end_at: str = Field(default="__END_AT", description="The column with the moment at which it ceased to.")
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        from lakehouse import Changes
+        from lakehouse.errors import DefinitionError
+
+        match self.source, self.extracts:
+            case str(source), None:
+                changes = dg.AssetIn(dg.AssetKey.from_user_string(source), dagster_type=Changes)
+                return self.definitions(self._of_changes(), self.table, {"changes": changes})
+            case None, Extracts() as extracts:
+                address = address_of(extracts.files, context.project_root)
+                return self.definitions(self._of_extracts(extracts, address), self.table)
+            case _:
+                problem = f"The History '{self.asset.key.to_user_string()}' keeps the past of one thing."
+                raise DefinitionError(problem, "Name its source, or its extracts.")
+
+    def _of_changes(self) -> Callable[..., Any]:
+        import lakehouse
+
+        def keep(changes: lakehouse.Changes) -> lakehouse.History:
+            return lakehouse.History(changes, self.track, self.start_at, self.end_at)
+
+        return keep
+
+    def _of_extracts(self, extracts: Extracts, address: str) -> Callable[..., Any]:
+        import lakehouse
+
+        def keep(config: ExtractConfig, spark: dg.ResourceParam[Any]) -> lakehouse.History:
+            rows, version = extracts.following(spark.spark_session, address, config)
+            return lakehouse.History(lakehouse.Snapshot(rows, version), self.track, self.start_at, self.end_at)
+
+        return keep
+
+
+@dg.scaffold_with(SnapshotScaffolder)
+class Snapshot(YamlTable):
+    """A table that holds the newest of full extracts, which are delivered as files: only rows that differ are written.
+
+    A run takes the newest file, or the one whose version its config names. With a scope, an extract says nothing of the
+    rows outside of its scope, so a run takes the oldest file that the table does not hold yet.
+    """
+
+    extracts: Extracts
+    scope: str | list[str] | dict[str, list[Any]] | None = Field(
+        default=None,
+        description="The columns for whose values in an extract it is complete; the whole table if left out.",
+    )
+    max_deleted: float | None = Field(
+        default=None, description="The largest share of the stored rows, from 0 to 1, that one extract may delete."
+    )
+    on_older: Literal["fail", "ignore"] = Field(default="fail", description="What to do with an extract that is older.")
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        import lakehouse
+
+        address = address_of(self.extracts.files, context.project_root)
+
+        def take(config: ExtractConfig, spark: dg.ResourceParam[Any]) -> lakehouse.Snapshot:
+            scope, most, older = self.scope or (), self.max_deleted, self.on_older
+            take_one = self.extracts.following if scope else self.extracts.newest
+            rows, version = take_one(spark.spark_session, address, config)
+            return lakehouse.Snapshot(rows, version, scope, max_deleted=most, on_older=older)
+
+        return self.definitions(take, self.table)
+
+
+@dg.scaffold_with(AggregateScaffolder)
+class Aggregate(YamlTable):
+    """A table with a row for each group of another table's rows: how many there are, and sums over them.
+
+    A run adds what changed to the sums, and does not read the source. Expressions are SQL over the columns of one row.
+    """
+
+    source: str = Field(description="The asset key of the table whose rows are counted.")
+    by: Annotated[
+        str | list[str] | dict[str, str],
+        dg.Resolver.passthrough(description="The columns of the groups; as a mapping, with the SQL of each."),
+    ]
+    count: str = Field(description="The column that counts the rows of a group.")
+    sums: Annotated[
+        dict[str, str], dg.Resolver.passthrough(description="Columns, each with the SQL whose values are summed.")
+    ] = {}  # noqa: RUF012
+    where: Annotated[str | None, dg.Resolver.passthrough(description="A SQL condition on the rows that count.")] = None
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
+        import lakehouse
+
+        def add(changes: lakehouse.Changes) -> lakehouse.Aggregate:
+            return lakehouse.Aggregate(changes, self.by, self.count, self.sums, self.where)
+
+        groups = [self.by] if isinstance(self.by, str) else list(self.by)
+        table = self.table if self.table.value.key_columns else self.table.model_copy(update={"key": groups})
+        source = dg.AssetIn(dg.AssetKey.from_user_string(self.source), dagster_type=lakehouse.Changes)
+        return self.definitions(add, table, {"changes": source})

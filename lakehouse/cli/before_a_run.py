@@ -26,7 +26,7 @@ def _add_explain_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_explain(given: Namespace) -> Answer:
-    from lakehouse.cli.pages.forecast_page import forecast_page
+    from lakehouse.cli.pages.run_page import forecast_page
     from lakehouse.cli.tables import readable_logs
     from lakehouse.dagster.definitions.explaining import explain, explainable
     from lakehouse.dagster.io_manager import code_location_of

@@ -3,10 +3,14 @@
 import os
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
 from lakehouse.cli.command import DAGSTER_HOME, Answer, Command, UsageError, about_definitions, add_json, add_place
 from lakehouse.cli.examinations import (
@@ -19,6 +23,7 @@ from lakehouse.cli.examinations import (
     of_tables,
 )
 from lakehouse.cli.loading import definitions, local_sparks, target
+from lakehouse.cli.pages.screen import GOOD, NAME, QUIET, WAITING, WRONG, assemble
 from lakehouse.cli.tables import logs_of, readable_logs
 from lakehouse.errors import LakehouseError, in_short
 from lakehouse.status.table_status import table_statuses
@@ -39,7 +44,6 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _run(given: Namespace) -> Answer:
-    from lakehouse.cli.pages.doctor_page import doctor_page
 
     symptoms = [*of_machine(), *_of_lakehouse(given)]
     wrong = any(symptom.health is Health.WRONG for symptom in symptoms)
@@ -139,6 +143,37 @@ def _of_session(key: str, manager: "DeltaIOManager") -> Symptom:
     except Exception as error:  # whatever a Spark raises that does not start
         return Symptom(f"Spark of {key}", Health.WRONG, in_short(error))
     return Symptom(f"Spark of {key}", Health.GOOD, f"Spark {session.version} with Delta {delta} answers")
+
+
+_SIGNS: Mapping[Health, tuple[str, str]] = {
+    Health.GOOD: ("✔", GOOD),
+    Health.LOOK: ("!", WAITING),
+    Health.WRONG: ("✖", WRONG),
+}
+
+
+def doctor_page(symptoms: Sequence[Symptom]) -> RenderableType:
+    """What was found, in the order in which it was looked at."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for symptom in symptoms:
+        sign, style = _SIGNS[symptom.health]
+        what = Text(symptom.what, "" if symptom.health is Health.GOOD else style)
+        if symptom.command is not None:
+            what = Group(what, assemble(("→ ", QUIET), (symptom.command, NAME)))
+        table.add_row(assemble((sign, style)), symptom.about, what)
+    return Group(table, Text(), _summary(symptoms))
+
+
+def _summary(symptoms: Sequence[Symptom]) -> Text:
+    wrong = sum(symptom.health is Health.WRONG for symptom in symptoms)
+    look = sum(symptom.health is Health.LOOK for symptom in symptoms)
+    if not wrong and not look:
+        return assemble(("Nothing is wrong.", GOOD))
+    parts = [f"{wrong} wrong"] * bool(wrong) + [f"{look} worth a look"] * bool(look)
+    return assemble((", ".join(parts) + ".", WRONG if wrong else WAITING))
 
 
 DOCTOR = Command(_add_arguments, _run)

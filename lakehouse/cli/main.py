@@ -25,7 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "diff": (
         "which rows two versions of a table hold differently, with the old and the new values",
-        "lakehouse.cli.table_diff:DIFF",
+        "lakehouse.cli.table_rows:DIFF",
     ),
     "doctor": (
         "what is wrong with this machine and these tables, and the command that mends it",
@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "readers": (
         "who reads a table, how far, what each reader holds back; registers and releases readers",
-        "lakehouse.cli.keeping.table_readers:READERS",
+        "lakehouse.cli.retention:READERS",
     ),
     "run": (
         "materialize assets, in Dagster's queue or here; takes what only run tags say elsewhere",
@@ -53,7 +53,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "show": (
         "the first rows of a table, as it is or as it was",
-        "lakehouse.cli.show:SHOW",
+        "lakehouse.cli.table_rows:SHOW",
     ),
     "spark": (
         "the Spark server of local tables: start, stop, status, warm, install",
@@ -65,7 +65,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "upkeep": (
         "compacts tables and removes what no reader needs any more, where that is due",
-        "lakehouse.cli.keeping.table_upkeep:UPKEEP",
+        "lakehouse.cli.retention:UPKEEP",
     ),
 }
 """What each command is for, and where it is defined: only the command that is run is imported."""

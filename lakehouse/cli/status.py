@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_place
-from lakehouse.cli.comparisons import Comparisons, comparisons
-from lakehouse.cli.graph import behind, groups_in_order
+from lakehouse.cli.graph import Comparisons, behind, comparisons, groups_in_order
 from lakehouse.cli.loading import definitions, target
 from lakehouse.cli.tables import logs_of, readable_logs
 from lakehouse.cursor.code import Code

@@ -18,8 +18,7 @@ from lakehouse.delta.expect import Expect
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Table
 from lakehouse.errors import DefinitionError
-from lakehouse.errors.base import clause
-from lakehouse.errors.gathered import apart, gathering
+from lakehouse.errors.base import apart, clause, gathering
 from lakehouse.errors.views import ViewError, shown
 from lakehouse.read.changes import Changes
 from lakehouse.views.files.query_file import calling_file, path_beside

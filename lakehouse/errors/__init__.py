@@ -32,5 +32,4 @@ from lakehouse.errors.reading import *
 from lakehouse.errors.results import *
 from lakehouse.errors.setup import *
 from lakehouse.errors.table_state import *
-from lakehouse.errors.upkeep import *
 from lakehouse.errors.views import *

@@ -10,13 +10,52 @@ from lakehouse.cursor.code import Code
 from lakehouse.delta.log import Size
 from lakehouse.errors import in_short
 from lakehouse.status.past_runs import LostAttempts, PastRun, past_runs
-from lakehouse.status.reader_looks import Holder, ReaderLook, reader_looks
 from lakehouse.status.table_status import TableStatus, table_statuses
-from lakehouse.upkeep.due import Rules, Task, upkeep_of
-from lakehouse.upkeep.readers import Readers, readers_of
+from lakehouse.upkeep.due import Rules, Task, past_upkeep, upkeep_of
+from lakehouse.upkeep.past_files import TablePast, past_of
+from lakehouse.upkeep.readers import HeldBack, Reader, Readers, readers_of
 
 if TYPE_CHECKING:
     from lakehouse.delta.file_log import FileLog
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderLook:
+    """A reader, and what it holds back."""
+
+    reader: Reader
+    back: HeldBack
+
+
+def reader_looks(readers: Readers, log: "FileLog") -> tuple[ReaderLook, ...]:
+    """What each reader holds back; the files in the log are looked at only if that may be something.
+
+    Nothing that upkeep has removed is held, so no commit is read twice that upkeep has passed.
+    """
+    head, past = readers.head, TablePast((), {})
+    if readers.may_hold_back:
+        past = past_of(log.entries_after(past_upkeep(log, head).freed_upto, head.version))
+    return tuple(ReaderLook(reader, readers.held_by(reader, past)) for reader in readers.readers)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A reader that holds files back.
+
+    Args:
+        table: Of which table.
+        reader: Its name.
+        files: How many files it holds back.
+        bytes: How large they are.
+        until: When its limit ends, in milliseconds since the epoch; None of a reader that always keeps its limit.
+    """
+
+    table: str
+    reader: str
+    files: int
+    bytes: int
+    until: int | None
+
 
 COMMITS_TOLD = 200
 """How many of the newest commits of a table are read to find its runs and its past files."""

@@ -6,15 +6,13 @@ import re
 import pytest
 from rich.text import Text
 
-from lakehouse.cli.comparisons import Comparison
+from lakehouse.cli.doctor import doctor_page
 from lakehouse.cli.examinations import Health, Symptom
-from lakehouse.cli.pages.diff_page import diff_page
-from lakehouse.cli.pages.doctor_page import doctor_page
-from lakehouse.cli.pages.forecast_page import forecast_page
-from lakehouse.cli.pages.run_page import asset_line, run_page
+from lakehouse.cli.graph import Comparison
+from lakehouse.cli.pages.run_page import asset_line, forecast_page, run_page
 from lakehouse.cli.pages.screen import ago, count, render, show, span
 from lakehouse.cli.pages.status_page import StatusPage
-from lakehouse.cli.pages.table_pages import Change, changes_page
+from lakehouse.cli.pages.table_pages import Change, changes_page, diff_page
 from lakehouse.cli.runs.run_result import AssetEnd, AssetResult, RunResult
 from lakehouse.delta.commit_info import NO_ROWS, Rows
 from lakehouse.difference.between_versions import RowDiff, VersionDiff

@@ -17,7 +17,7 @@ from dagster._daemon.types import DaemonHeartbeat
 from lakehouse.cli.command import UsageError
 from lakehouse.cli.loading import definitions
 from lakehouse.cli.main import main
-from lakehouse.cli.runs.run_request import RunRequest
+from lakehouse.cli.runs.run_result import RunRequest
 from lakehouse.cli.runs.submit import has_daemon
 from lakehouse.cursor.definition import definition
 from lakehouse.dagster.io_manager import managers_of

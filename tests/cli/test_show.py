@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse.cli.main import main
-from lakehouse.cli.show import _plain  # pyright: ignore[reportPrivateUsage]
+from lakehouse.cli.table_rows import _plain  # pyright: ignore[reportPrivateUsage]
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from tests.support.marked_tables import append

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from benchmarks.harness.earlier import set_back
-from lakehouse.cli.comparisons import Comparison
+from lakehouse.cli.graph import Comparison
 from lakehouse.cli.main import main
 from lakehouse.cli.pages.status_report import status_report
 from lakehouse.status.lakehouse_status import LakehouseStatus, TableReport

@@ -16,7 +16,7 @@ from deltalake import write_deltalake
 
 from dagster_delta_lakehouse.attributes import PolicyAttributes, RetryAttributes, TableAttributes
 from lakehouse import ClusterSpark, LocalSpark, Nightly, Policy, Retry, Table, Upkeep, incremental
-from lakehouse.dagster.definitions.additions import Additions
+from lakehouse.dagster.definitions.definitions import Additions
 from lakehouse.dagster.resources import Where
 from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import ViewError

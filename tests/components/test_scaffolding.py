@@ -10,7 +10,7 @@ from dagster.components.component_scaffolding import scaffold_object
 from dagster.components.testing import create_defs_folder_sandbox
 
 import dagster_delta_lakehouse
-from dagster_delta_lakehouse.definitions_file import complete_definitions
+from dagster_delta_lakehouse.component_files import complete_definitions
 from lakehouse import incremental
 from tests.components.sandbox import LAKE, UNSTABLE, assets_of
 from tests.support.for_each import for_each

@@ -11,8 +11,14 @@ from benchmarks.harness.earlier import set_back
 from lakehouse.cursor.unread import TableState
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
-from lakehouse.status.lakehouse_status import COMMITS_TOLD, Declarations, LakehouseStatus, TableReport, lakehouse_status
-from lakehouse.status.reader_looks import Holder
+from lakehouse.status.lakehouse_status import (
+    COMMITS_TOLD,
+    Declarations,
+    Holder,
+    LakehouseStatus,
+    TableReport,
+    lakehouse_status,
+)
 from lakehouse.upkeep.due import UpkeepWork
 from tests.support.marked_tables import append, run
 

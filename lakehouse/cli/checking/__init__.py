@@ -1,4 +1,4 @@
 """The command `check`: what no run could do with the definitions, of all files at once.
 
-Read: check, located_errors, column_refusals.
+Read: check, column_refusals.
 """

@@ -16,7 +16,7 @@ from lakehouse.dagster.code.view_texts import only_text_of
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function
 from lakehouse.delta.log import Log
 from lakehouse.errors import LakehouseError
-from lakehouse.errors.gathered import apart
+from lakehouse.errors.base import apart
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.spark.types import as_struct
 from lakehouse.views.algebra import Query

@@ -2,6 +2,5 @@
 
 In: values. Out: pages of rich, which are as wide and as colourful as the terminal; of the status also a page of HTML.
 Law: no style is the only sign of what it says; what is no terminal gets the same words as plain text.
-Read: screen; then a page for each kind of answer: status_page, table_pages, diff_page, run_page, doctor_page,
-forecast_page, readers_page, status_report.
+Read: screen; then a page for each kind of answer: status_page, table_pages, run_page, status_report.
 """

@@ -9,8 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from lakehouse.cli.command import about_definitions
-from lakehouse.cli.comparisons import Comparison
-from lakehouse.cli.pages.readers_page import holding
+from lakehouse.cli.graph import Comparison
 from lakehouse.cli.pages.screen import (
     GOOD,
     NAME,
@@ -24,9 +23,10 @@ from lakehouse.cli.pages.screen import (
     span,
     table_name,
 )
+from lakehouse.cli.pages.table_pages import holding
 from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
-from lakehouse.status.reader_looks import Holder
+from lakehouse.status.lakehouse_status import Holder
 from lakehouse.status.table_status import NewCode, SourcePosition, TableStatus
 from lakehouse.upkeep.due import Task
 

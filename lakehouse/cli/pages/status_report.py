@@ -7,10 +7,10 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
-from lakehouse.cli.comparisons import Comparison
-from lakehouse.cli.pages.readers_page import amount, reader_note, size
+from lakehouse.cli.graph import Comparison
 from lakehouse.cli.pages.screen import GOOD, QUIET, WAITING, WRONG, ago, count, short, span
 from lakehouse.cli.pages.status_page import SIGNS, SOON, waiting
+from lakehouse.cli.pages.table_pages import amount, reader_note, size
 from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
 from lakehouse.status.lakehouse_status import COMMITS_TOLD, RECENT, RUNS, LakehouseStatus, TableReport

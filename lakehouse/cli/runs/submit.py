@@ -13,7 +13,7 @@ from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NA
 from lakehouse.cli.command import DAGSTER_HOME, UsageError
 from lakehouse.cli.loading import Target
 from lakehouse.cli.runs.run_log import RunLog, follow
-from lakehouse.cli.runs.run_request import RunRequest
+from lakehouse.cli.runs.run_result import RunRequest
 
 # Dagster's own command `dagster job launch` puts runs into the queue, and cannot name assets. What that command does is
 # done here with the same functions, of which Dagster exports none.

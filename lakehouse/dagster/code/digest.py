@@ -19,7 +19,6 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, TypeAlias, cast
 
 from lakehouse.cursor.code import Code
-from lakehouse.dagster.code.compiled import assigned_in, imports_of, listing, names_of
 from lakehouse.dagster.code.project import (
     MISSING,
     Namespace,
@@ -37,7 +36,17 @@ from lakehouse.dagster.code.project import (
     project_around,
 )
 from lakehouse.dagster.code.resource_fields import plain
-from lakehouse.dagster.code.source import Chain, SourceFile, bare, names_in, source_file
+from lakehouse.dagster.code.source import (
+    Chain,
+    SourceFile,
+    assigned_in,
+    bare,
+    imports_of,
+    listing,
+    names_in,
+    names_of,
+    source_file,
+)
 from lakehouse.dagster.code.view_texts import bare_texts
 
 FORMAT = 3

@@ -4,9 +4,11 @@ A step may end before its function is called, and a result has the declared type
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import timedelta
 from functools import cache, wraps
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import dagster as dg
 from pyspark.sql import DataFrame
@@ -21,7 +23,6 @@ from lakehouse.dagster.code_location import (
     writes_nothing,
 )
 from lakehouse.dagster.contexts import POSTPONED, Postponed, asset_context
-from lakehouse.dagster.definitions.additions import Additions
 from lakehouse.dagster.definitions.asset_page import with_page
 from lakehouse.dagster.definitions.checks import checkable_tables, checks_beside
 from lakehouse.dagster.definitions.nightly import nightly
@@ -34,7 +35,57 @@ from lakehouse.dagster.nights.keeping import Upkeep, upkeep_job
 from lakehouse.dagster.nights.night_schedule import Nightly
 from lakehouse.dagster.quarantines import with_quarantines
 from lakehouse.dagster.remake import remake, with_assets, with_each_once
-from lakehouse.errors.gathered import gathering
+from lakehouse.errors.base import gathering
+
+_SENSOR, _NIGHTLY_CHECKS, _UPKEEP = "lakehouse/sensor", "lakehouse/nightly_checks", "lakehouse/upkeep"
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What is added.
+
+    Args:
+        sensor: The name of the change sensor; None for no sensor.
+        night: When the nightly checks begin; None for no nightly checks.
+        upkeep: When tables are kept in shape; None for no upkeep.
+    """
+
+    sensor: str | None = None
+    night: Nightly | None = None
+    upkeep: Upkeep | None = None
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, dg.MetadataValue[Any]]) -> Self:
+        """What the metadata of definitions names."""
+        sensor, night, upkeep = (metadata.get(name) for name in (_SENSOR, _NIGHTLY_CHECKS, _UPKEEP))
+        return cls(
+            None if sensor is None else sensor.value,
+            None if night is None else Nightly(**_of_json(night.value)),
+            None if upkeep is None else Upkeep(**_of_json(upkeep.value)),
+        )
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of definitions that names the same."""
+        night, upkeep = (None if each is None else _as_json(each) for each in (self.night, self.upkeep))
+        named: dict[str, Any] = {_SENSOR: self.sensor, _NIGHTLY_CHECKS: night, _UPKEEP: upkeep}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def with_named(
+        self, sensor: str | None, night: str | Nightly | None, upkeep: str | Upkeep | None = None
+    ) -> "Additions":
+        """The same, but what the caller names wins."""
+        checks = Nightly(night) if isinstance(night, str) else night
+        work = Upkeep(upkeep) if isinstance(upkeep, str) else upkeep
+        return Additions(sensor or self.sensor, checks or self.night, work or self.upkeep)
+
+
+def _as_json(named: Nightly | Upkeep) -> dict[str, Any]:
+    return {**asdict(named), "limit": named.limit.total_seconds()}
+
+
+def _of_json(stored: Mapping[str, Any]) -> dict[str, Any]:
+    return {**stored, "limit": timedelta(seconds=stored["limit"])}
 
 
 def incremental(

@@ -25,7 +25,7 @@ from lakehouse.dagster.slices import partition_columns
 from lakehouse.delta.location import Location
 from lakehouse.delta.table import Read
 from lakehouse.errors import DefinitionError
-from lakehouse.errors.gathered import apart, gathering
+from lakehouse.errors.base import apart, gathering
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested

@@ -178,7 +178,7 @@ class Tick:
         self._waits = dict[dg.AssetKey, str]()
         remembered: dict[str, Any] = json.loads(context.cursor or "{}")
         self._pauses = {key: Pauses.from_json(remembered.get(key.to_user_string(), {})) for key in watch.tables}
-        self._asked = dict[dg.AssetKey, Collection[str]]()
+        self._requests = dict[dg.AssetKey, Collection[str]]()
 
     def result(self) -> dg.SensorResult:
         """The runs that are asked for, or why none is, and the new versions of tables that others write."""
@@ -187,7 +187,7 @@ class Tick:
         looks = looked.tables
         requests: list[dg.RunRequest] = []
         if len(runs) < self._pace.max_runs:
-            requests = self._requests(looks, runs)
+            requests = self._make_requests(looks, runs)
         sentence = self._sentence(looks, runs, requests)
         self._context.log.info(sentence)
         return dg.SensorResult(
@@ -200,7 +200,7 @@ class Tick:
     def _cursor(self, looks: Mapping[dg.AssetKey, Look]) -> str:
         """What was requested of each table that is behind."""
         pauses = {
-            key.to_user_string(): self._pauses[key].again(look.states, self._asked.get(key, ()), self._now).to_json()
+            key.to_user_string(): self._pauses[key].again(look.states, self._requests.get(key, ()), self._now).to_json()
             for key, look in looks.items()
             if isinstance(look, Behind)
         }
@@ -255,7 +255,7 @@ class Tick:
                 alive.append(run)
         return alive
 
-    def _requests(self, looks: Mapping[dg.AssetKey, Look], runs: Sequence[dg.DagsterRun]) -> list[dg.RunRequest]:
+    def _make_requests(self, looks: Mapping[dg.AssetKey, Look], runs: Sequence[dg.DagsterRun]) -> list[dg.RunRequest]:
         """A run of every table without partitions that is behind and all that follow, and one of each partition."""
         taken = {key for run in runs for key in run.asset_selection or self._watch.tables}
         ready, requests = dict[dg.AssetKey, Collection[str]](), list[dg.RunRequest]()
@@ -267,21 +267,21 @@ class Tick:
             elif self._pace.is_early(look, self._now):
                 self._waits[key] = f"its sources have not been still for {self._pace.debounce:g} s"
             elif self._watch.tables[key].is_partitioned:
-                partitions = self._ready(key, look)[: self._pace.max_partitions]
-                self._asked[key] = partitions
+                partitions = self._list_ready(key, look)[: self._pace.max_partitions]
+                self._requests[key] = partitions
                 requests += [self._request([key], [key], partition) for partition in partitions]
-            elif allowed := self._ready(key, look):
+            elif allowed := self._list_ready(key, look):
                 ready[key] = allowed
         if ready:
             selection = self._downstream(ready, looks, taken)
             requests.insert(0, self._request([*ready], selection))
             # A table whose source is in the run has no pause: if the source fails, a run of the table alone comes next.
-            self._asked |= {
+            self._requests |= {
                 key: whole for key, whole in ready.items() if self._watch.tables[key].source_keys.isdisjoint(selection)
             }
         return requests
 
-    def _ready(self, key: dg.AssetKey, look: Behind) -> list[str]:
+    def _list_ready(self, key: dg.AssetKey, look: Behind) -> list[str]:
         """What of a table that is behind no pause holds back; notes what waits, and why."""
         allowed = self._pauses[key].allow(look.states, self._now)
         paused = look.states.keys() - allowed

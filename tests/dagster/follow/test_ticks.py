@@ -173,6 +173,8 @@ def test_a_pace_at_which_nothing_would_ever_run_is_refused(wrong: dict[str, floa
 
 
 def test_debounce_is_said(house: House) -> None:
+    house.run("copies")
+    house.lake.insert("orders", [(4, DAY_1, 40)])
     sensor = change_sensor("carry_on", [orders, copies], root=str(house.root), pace=Pace(debounce=3600))
     assert "copies waits: its sources have not been still for 3600 s." in reason_of(tick(sensor, house.instance))
 

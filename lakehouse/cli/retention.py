@@ -1,27 +1,33 @@
-"""`lakehouse readers`: who reads a table, how far, what each reader holds back; registers and releases readers."""
+"""`lakehouse readers` and `lakehouse upkeep`: who needs the past of a table, and what keeps the table in shape."""
 
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, no_such
+from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, add_target, no_such
 from lakehouse.cli.loading import definitions
-from lakehouse.cli.pages.readers_page import readers_page
+from lakehouse.cli.pages.table_pages import readers_page
 from lakehouse.cli.tables import log_of, logs_of, no_table, readable_logs
+from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import limit_from
-from lakehouse.errors import ReadError, UpkeepError
-from lakehouse.status.reader_looks import ReaderLook, reader_looks
+from lakehouse.errors import LakehouseError, ReadError, UpkeepError
+from lakehouse.spark.diagnosis import first_line
+from lakehouse.status.lakehouse_status import ReaderLook, reader_looks
 from lakehouse.upkeep.readers import ReaderKind, Readers, readers_of
 from lakehouse.upkeep.registration import keep_longer, register, release, time_travel
 
 if TYPE_CHECKING:
     from lakehouse.dagster.code_location import AssetTable, CodeLocation
+    from lakehouse.dagster.nights.keeping import UpkeepResult
     from lakehouse.delta.file_log import FileLog
+    from lakehouse.spark.table_version import ReadableLogs
+    from lakehouse.upkeep.due import TableUpkeep
 
 
-def _add_arguments(parser: ArgumentParser) -> None:
+def _add_readers_arguments(parser: ArgumentParser) -> None:
     add_place(parser)
     add_table(parser)
     change = parser.add_mutually_exclusive_group()
@@ -33,7 +39,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
-def _run(given: Namespace) -> Answer:
+def _run_readers(given: Namespace) -> Answer:
     if given.limit is not None and given.register is None:
         raise UsageError("--limit is of a reader that is registered: --register NAME --limit 14d.")
     if given.register is not None or given.release is not None:
@@ -57,7 +63,7 @@ def _answer(readers: Readers, listed: tuple[ReaderLook, ...]) -> Answer:
         "table": readers.table,
         "version": readers.head.version,
         "time_travel_seconds": round(time_travel(readers.head).total_seconds()),
-        "readers": [_value(readers, look) for look in listed if look.reader.name not in problems],
+        "readers": [_value_of_reader(readers, look) for look in listed if look.reader.name not in problems],
         "unreadable": problems,
         "limits_beyond_retention": too_long,
     }
@@ -65,7 +71,7 @@ def _answer(readers: Readers, listed: tuple[ReaderLook, ...]) -> Answer:
     return Answer(value, page, code=int(bool(problems or too_long)))
 
 
-def _value(readers: Readers, look: ReaderLook) -> dict[str, Any]:
+def _value_of_reader(readers: Readers, look: ReaderLook) -> dict[str, Any]:
     reader = look.reader
     return {
         "reader": reader.name,
@@ -150,4 +156,78 @@ def table_of_ours(name: str, code_location: "CodeLocation") -> "AssetTable":
     return table
 
 
-READERS = Command(_add_arguments, _run)
+def _add_upkeep_arguments(parser: ArgumentParser) -> None:
+    add_target(parser)
+    parser.add_argument("tables", metavar="TABLE", nargs="*", help="asset keys, their parts joined by /; else all")
+    parser.add_argument("--dry-run", action="store_true", help="say what is due and why; start no Spark")
+    add_json(parser)
+
+
+def _run_upkeep(given: Namespace) -> Answer:
+    from lakehouse.dagster.io_manager import code_location_of, managers_of
+    from lakehouse.dagster.nights.keeping import UpkeepResult, keep, tables_to_keep
+
+    defs = definitions(given)
+    code_location = code_location_of(defs)
+    listed = [table_of_ours(name, code_location) for name in given.tables] or tables_to_keep(code_location)
+    managers, run, readable = managers_of(defs.resources), str(uuid4()), readable_logs(code_location)
+    results, errors = list[UpkeepResult](), dict[str, str]()
+    for table in listed:
+        try:
+            upkeep = _look_at(table, code_location, readable, is_named=bool(given.tables))
+            if upkeep is not None:
+                dry = given.dry_run or not upkeep.tasks
+                results.append(UpkeepResult(upkeep) if dry else keep(managers[table.manager], table, upkeep, run))
+        except Exception as error:  # other tables are looked after all the same
+            if len(listed) == 1:
+                raise
+            errors[table.name] = str(error) if isinstance(error, LakehouseError) else first_line(error)
+    failures = [f"{name}: its upkeep ended with an error. {problem}" for name, problem in errors.items()]
+    lines = [*(each.sentence for each in results), *failures, _last_line(results)]
+    value = {"tables": [_value_of_upkeep(each) for each in results], "errors": errors}
+    return Answer(value, "\n".join(lines), code=int(bool(errors)))
+
+
+def _look_at(
+    table: "AssetTable", code_location: "CodeLocation", readable: "ReadableLogs", *, is_named: bool
+) -> "TableUpkeep | None":
+    """What a table needs; None if there is no table yet, or if only Spark can list its files and nobody named it.
+
+    Raises:
+        UpkeepError (NOT_OURS): Only Spark can list the files of a table that the command line names.
+    """
+    from lakehouse.dagster.nights.keeping import look
+
+    upkeep, log = look(table, code_location, readable), readable.logs.get(table.name)
+    if upkeep is None and is_named and (log is None or log.head() is not None):
+        raise UpkeepError.not_ours(
+            table.name,
+            "only Spark can list its files",
+            "Run OPTIMIZE and VACUUM of it in Spark, as docs/how-to/upkeep.md says.",
+        )
+    return upkeep
+
+
+def _last_line(results: "list[UpkeepResult]") -> str:
+    due = sum(bool(each.upkeep.tasks) for each in results)
+    return f"{count_of(len(results), 'table')}, of which {due} needed upkeep."
+
+
+def _value_of_upkeep(result: "UpkeepResult") -> dict[str, Any]:
+    upkeep = result.upkeep
+    return {
+        "table": upkeep.table,
+        "due": [
+            {"work": task.work.name.lower(), "statement": task.work.value, "why": task.why} for task in upkeep.tasks
+        ],
+        "files": len(upkeep.live),
+        "bytes": sum(file.bytes for file in upkeep.live),
+        "unneeded_files": len(upkeep.unneeded),
+        "unneeded_bytes": sum(file.bytes for file in upkeep.unneeded),
+        "freed_bytes": result.freed_bytes,
+        "files_after": result.files_after,
+    }
+
+
+READERS = Command(_add_readers_arguments, _run_readers)
+UPKEEP = Command(_add_upkeep_arguments, _run_upkeep)

@@ -1,10 +1,12 @@
-"""`lakehouse diff`: which rows two versions of a table hold differently, with the old and the new values."""
+"""`lakehouse show` and `lakehouse diff`: the rows of a table at a version, and those in which two versions differ."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table
 from lakehouse.cli.tables import NamedTable, named_table, no_table
@@ -20,11 +22,77 @@ if TYPE_CHECKING:
     from lakehouse.difference.between_versions import VersionDiff
     from lakehouse.spark.table_version import TableVersion
 
+
 _MOST = 20
 """So many rows are shown."""
 
 
-def _add_arguments(parser: ArgumentParser) -> None:
+def _add_show_arguments(parser: ArgumentParser) -> None:
+    add_place(parser)
+    add_table(parser)
+    parser.add_argument("--where", metavar="SQL", help="only rows of this condition; starts Spark")
+    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"how many rows are shown ({_MOST})")
+    parser.add_argument("--at", metavar="VERSION", type=int, help="the version; else the newest")
+    add_json(parser)
+
+
+def _run_show(given: Namespace) -> Answer:
+    from lakehouse.cli.pages.table_pages import rows_page
+
+    if given.limit < 1:
+        raise UsageError("--limit is a number of rows from 1.")
+    table = named_table(given)
+    log = table.ref.log(table.session)
+    head = log.head()
+    if head is None:
+        raise no_table(given.table)
+    version = head.version if given.at is None else given.at
+    if not 0 <= version <= head.version:
+        raise UsageError(f"{given.table} has no version {version}: its versions are 0 to {head.version}.")
+    rows = [{name: _plain(value) for name, value in row.items()} for row in _rows_at(table, log, head, version, given)]
+    value = {"table": given.table, "version": version, "rows": rows}
+    return Answer(value, rows_page(given.table, version, rows, given.limit))
+
+
+def _rows_at(table: NamedTable, log: "Log", head: "Head", version: int, given: Namespace) -> list[dict[str, Any]]:
+    """The rows, by deltalake if it knows the features of the table, else by Spark, whose SQL a condition is."""
+    from lakehouse.cli.pages.screen import working_beside
+    from lakehouse.delta.file_log import FileLog
+    from lakehouse.spark.diagnosis import first_line
+    from lakehouse.spark.table_version import TableVersion
+
+    try:
+        rows = log.first_rows(version, given.limit) if isinstance(log, FileLog) and given.where is None else None
+        if rows is None:
+            with working_beside(f"Spark reads {given.table}"):
+                frame = TableVersion(table.session, table.ref, head.table_id, version, given.where).rows()
+                rows = cast("list[dict[str, Any]]", cast("Any", frame.limit(given.limit)).toArrow().to_pylist())
+    except Exception as error:
+        raise ReadError(
+            f"Version {version} of '{given.table}' cannot be shown: {first_line(error)}",
+            "Nothing was written. VACUUM may have removed files of an old version: try a later one.",
+        ) from error
+    return rows
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: times and decimals as text, times with a zone in UTC."""
+    match value:
+        case datetime():
+            return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat(" ")
+        case date() | time() | Decimal():
+            return str(value)
+        case bytes():
+            return value.hex()
+        case list():
+            return [_plain(each) for each in cast("list[Any]", value)]
+        case dict():
+            return {str(name): _plain(each) for name, each in cast("dict[Any, Any]", value).items()}
+        case _:
+            return value
+
+
+def _add_diff_arguments(parser: ArgumentParser) -> None:
     add_place(parser)
     add_table(parser)
     parser.add_argument(
@@ -37,9 +105,9 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
-def _run(given: Namespace) -> Answer:
-    from lakehouse.cli.pages.diff_page import diff_page
+def _run_diff(given: Namespace) -> Answer:
     from lakehouse.cli.pages.screen import working_beside
+    from lakehouse.cli.pages.table_pages import diff_page
 
     table = named_table(given)
     log = table.ref.log(table.session)
@@ -125,4 +193,5 @@ def _why_no_feed(log: "Log", head: "Head", commits: "Sequence[Commit]", after: "
     return off or why_unreliable(log, tuple(commits), after, maps=head.maps_columns)
 
 
-DIFF = Command(_add_arguments, _run)
+SHOW = Command(_add_show_arguments, _run_show)
+DIFF = Command(_add_diff_arguments, _run_diff)

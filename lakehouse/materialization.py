@@ -76,7 +76,7 @@ def begin(
 
     Raises:
         WriteError (REFRESH_REFUSED): A full refresh of a history, or of a table that is kept from extracts.
-        ReadError (PARTITION_RANGE): Several partitions of an asset that reads changes.
+        ReadError: Several partitions of an asset that reads changes.
         TableError (UNSAFE_TABLE, FOREIGN_TABLE): The table cannot be written.
         UnreadableLogError, ReadError (NEWER_MARK): Its log or its marks cannot be understood.
     """

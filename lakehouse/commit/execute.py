@@ -131,7 +131,9 @@ def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
     except AnalysisException as error:
         if Meaning.NAME_TAKEN in said_by(error) and run.ref.log(lambda: rows.sparkSession).head() is None:
             where = _refuse_unregistered(rows.sparkSession, run, error)
-            raise TableError.foreign_files(run.name, where or run.ref.location, None) from error
+            problem = "a directory that holds files but no log of Delta, as a writer leaves it that ended early"
+            remedy = f"If no run is creating the table now, remove {where or run.ref.location} and run the asset again."
+            raise TableError.place_taken(run.name, where or run.ref.location, problem, remedy) from error
         raise
     within = run.within(rows.schema)
     if within is None:
@@ -147,17 +149,25 @@ def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException
         The directory of a table that has a name in the catalog.
 
     Raises:
-        TableError (NAME_TAKEN): The catalog has the name, and no Delta table is there.
-        TableError (UNREGISTERED_TABLE): The directory of the name holds a Delta table.
+        TableError (PLACE_TAKEN): The catalog has the name, and no Delta table is there; or the directory of the name
+            holds a Delta table.
     """
     if run.ref.path is not None:
         return None
     where = (error.getMessageParameters() or {}).get("tableLocation")
     if where is None:  # the name is taken; of a directory that is not empty Delta says which
-        raise TableError.name_taken(run.name, run.ref.identifier) from error
+        problem = "a name that the catalog has, but whose directory is gone, or has another format than Delta's"
+        remedy = f"Bring the directory back. If nobody needs that table, DROP TABLE {run.ref.identifier} first."
+        raise TableError.place_taken(run.name, run.ref.identifier, problem, remedy) from error
     head = TableRef.at_path(run.name, where).log(lambda: spark).head()
     if head is not None:
-        raise TableError.unregistered_table(run.name, run.ref.identifier, where, head.version) from error
+        problem = f"where a Delta table stands at version {head.version}, which the session's catalog does not know"
+        remedy = (
+            f"If that is the asset's table, register it (CREATE TABLE {run.ref.identifier} USING delta LOCATION "
+            f"'{where}') and run the asset again: it continues from its position. A catalog in memory forgets its "
+            f"tables when Spark ends."
+        )
+        raise TableError.place_taken(run.name, where, problem, remedy) from error
     return where
 
 
@@ -181,12 +191,14 @@ def _refuse_foreign_files(spark: SparkSession, asset: str, where: str) -> None:
     Spark lists neither `_delta_log` nor what else begins with an underscore or a dot, and takes a path for a pattern.
 
     Raises:
-        TableError (FOREIGN_FILES): The directory holds a file whose name is none of Delta's.
+        TableError (PLACE_TAKEN): The directory holds a file whose name is none of Delta's.
     """
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(_PATTERN.sub(r"\\\g<0>", where))
     other = files.select("path").where(~F.col("path").rlike(_DATA_FILE)).first()
     if other is not None:
-        raise TableError.foreign_files(asset, where, other["path"])
+        problem = f"a directory with files that Delta did not write: {other['path']}. VACUUM would remove such files"
+        remedy = "Move the files, or put the table elsewhere: another asset key, or Table(path=...)."
+        raise TableError.place_taken(asset, where, problem, remedy)
 
 
 def _with_comment(column: StructField, table: Table) -> Column:

@@ -40,7 +40,9 @@ def session_error(asset: str, error: Exception) -> LakehouseError | None:
     if Meaning.SESSION_ENDED in meanings:
         return SessionError.session_ended(asset, first_line(error))
     if Meaning.OTHER_JARS in meanings and refusal(error) is None:
-        return SetupError.other_jars(asset, first_line(error))
+        problem = f"A jar on the class path of '{asset}' needs a class that is missing: {first_line(error)}"
+        remedy = "Give Spark the jar of Delta for its own version (io.delta:delta-spark_4.1_2.13 for Spark 4.1, say)"
+        return SetupError.other_spark(problem, remedy)
     return None
 
 

@@ -69,7 +69,7 @@ def as_our_errors(asset: str) -> Generator[None]:
 
     Raises:
         SessionError (SESSION_ENDED): The session is gone.
-        SetupError (OTHER_JARS): A jar is for another version of Spark.
+        SetupError (OTHER_SPARK): A jar is for another version of Spark.
     """
     try:
         yield

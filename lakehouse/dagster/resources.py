@@ -76,8 +76,8 @@ def as_other_jars(spark: str) -> Generator[None]:
     except Exception as error:
         if Meaning.OTHER_JARS not in diagnose(error):
             raise
-        part = f"Delta's jars on the class path are for another Spark ({first_line(error)})"
-        raise SetupError.other_spark(part, spark, give_jar(spark)) from error
+        problem = f"Delta's jars on the class path are for another Spark than {spark} ({first_line(error)})"
+        raise SetupError.other_spark(problem, give_jar(spark)) from error
 
 
 def version_of_delta(session: SparkSession) -> str | None:

@@ -71,7 +71,7 @@ class FileLog:
         metadata = delta.metadata()
         properties = {str(key): str(value) for key, value in metadata.configuration.items()}
         if any(name.startswith(_COORDINATOR) for name in properties):
-            raise UnreadableLogError.catalog_commits(self._table, self._location.address)
+            raise UnreadableLogError.unknown_feature(self._table, "catalogManaged", "the package deltalake")
         return Head(
             version=delta.version(),
             table_id=str(metadata.id),
@@ -282,7 +282,7 @@ class FileLog:
 
     def _unreadable(self, error: Exception) -> UnreadableLogError:
         if _CATALOG_MANAGED in str(error):
-            return UnreadableLogError.catalog_commits(self._table, self._location.address)
+            return UnreadableLogError.unknown_feature(self._table, "catalogManaged", "the package deltalake")
         feature = _FEATURE.search(str(error))
         if feature is not None:
             return UnreadableLogError.unknown_feature(self._table, feature.group(1), "the package deltalake")

@@ -89,7 +89,7 @@ def judge_outside(
         whole: Whether the result speaks of all rows of the run's partitions.
 
     Raises:
-        WriteError (ALL_OUTSIDE): All rows lie outside, and the policy refuses that.
+        WriteError (BROKEN_PROMISE): All rows lie outside, and the policy refuses that.
     """
     policy, within = run.asset.policy.all_outside, run.within(result.schema)
     if within is None or policy == "ignore" or _writes_rows(statement):
@@ -99,7 +99,9 @@ def judge_outside(
     if not whole and stored is not None and not is_empty(stored):
         return
     if policy == "fail":
-        raise WriteError.all_outside(run.name, run.partitions)
+        listed = f"{', '.join(run.partitions[:3])}{' and others' if len(run.partitions) > 3 else ''}"
+        remedy = "Compare the values in the partition column with the partition keys, for example the format of a day."
+        raise WriteError.broken_promise(run.name, f"has no row in the partitions of the run ({listed})", remedy)
     tell(AllOutside())
 
 

@@ -13,17 +13,6 @@ class ReadError(LakehouseError):
     code = "READ"
 
     @classmethod
-    @with_code("PARTITION_RANGE")
-    def partition_range(cls, asset: str, partitions: Sequence[str]) -> Self:
-        """A run of several partitions of an asset that reads changes, each of which has a position of its own."""
-        return cls(
-            f"'{asset}' reads Changes, and each of its partitions has a position of its own, so one run cannot write "
-            f"{len(partitions)} of them ({partitions[0]} to {partitions[-1]}).",
-            "Nothing was written. Backfill it with one run per partition: leave backfill_policy out, or give "
-            "dg.BackfillPolicy.multi_run().",
-        )
-
-    @classmethod
     @with_code("SOURCE_MISSING")
     def source_missing(cls, asset: str, source: str, where: str) -> Self:
         """A source that is not a Delta table, or not there yet."""
@@ -181,14 +170,4 @@ class UnreadableLogError(ReadError):
             f"The log of '{table}' cannot be read: the table has the feature {feature}, which {reader} does not know.",
             "Nothing was written. Use a version that knows the feature, or drop the feature with such a version "
             "(ALTER TABLE ... DROP FEATURE). With a catalog name, Table(name=...), the log is read through Spark.",
-        )
-
-    @classmethod
-    @with_code("CATALOG_COMMITS")
-    def catalog_commits(cls, table: str, where: str) -> Self:
-        """The commits of the table are the catalog's, so the files alone do not say which there are."""
-        return cls(
-            f"Only its catalog may commit to '{table}' at {where}, and this process does not reach that catalog: the "
-            f"files of the log do not say which commits there are.",
-            "Nothing was written. Give the table its catalog name, Table(name=...), and a Spark that has this catalog.",
         )

@@ -68,39 +68,6 @@ class WriteError(LakehouseError):
         )
 
     @classmethod
-    @with_code("SPLIT_KEYS")
-    def split_keys(cls, asset: str, touched: Sequence[str], key: Sequence[str]) -> Self:
-        """A result about touched columns that are not all of the key, where each row is judged by others of its key."""
-        of_key = ", ".join(map(repr, key))
-        return cls(
-            f"The result of '{asset}' is about the rows of touched ({', '.join(touched)}), so a run may see only some "
-            f"of the rows of a key ({', '.join(key)}), and Expect.unique_key() asks how many there are.",
-            f"Nothing was written. Touch the keys by columns of the key: touched({of_key}).",
-        )
-
-    @classmethod
-    @with_code("ALL_OUTSIDE")
-    def all_outside(cls, asset: str, partitions: Sequence[str]) -> Self:
-        """A result with rows, none of which lies in a partition of the run, under a policy that refuses that."""
-        return cls(
-            f"Each row of the result of '{asset}' lies outside {_of_partitions(partitions)}, so the run would "
-            f"leave out all of them.",
-            "Nothing was written. Compare the values in the partition column with the partition keys, for example the "
-            "format of a day. If the result is right, write Policy(outside='warn').",
-        )
-
-    @classmethod
-    @with_code("TRUNCATES_MISSING")
-    def truncates_missing(cls, asset: str, columns: Sequence[str], condition: str) -> Self:
-        """`scd.type1` with truncates, of touched rows that hold only the truncates of touched keys."""
-        keys = ", ".join(map(repr, columns))
-        return cls(
-            f"'{asset}' applies truncates by {condition}, but its touched rows hold only the truncates of touched "
-            f"keys, so what a truncate took away would come back.",
-            f"Nothing was written. Ask for them by the same text: touched({keys}, also={condition!r}).",
-        )
-
-    @classmethod
     @with_code("EVENT_OPTION")
     def event_option(cls, function: str, rule: str, problem: str, remedy: str) -> Self:
         """Options of `scd.type1` or `scd.type2` that contradict each other, or the columns of the events."""
@@ -180,11 +147,6 @@ class WriteError(LakehouseError):
             f"A full refresh of '{asset}' {clause(why)}.",
             f"Nothing was written. Run it without the run tag {FULL_REFRESH}. {remedy}",
         )
-
-
-def _of_partitions(partitions: Sequence[str]) -> str:
-    listing = ", ".join(partitions[:3]) + (" and others" if len(partitions) > 3 else "")
-    return f"the partition{'' if len(partitions) == 1 else 's'} {listing}"
 
 
 def _or_null(value: str | None) -> str:
@@ -271,16 +233,6 @@ class ExtractError(WriteError):
             f"Extract {version} of '{asset}' is older than extract {newest}, which its table holds.",
             "Nothing was written. Deliver extracts in their order, or let older extracts be left out: "
             "Snapshot(..., on_older='ignore').",
-        )
-
-    @classmethod
-    @with_code("OUT_OF_SCOPE")
-    def out_of_scope(cls, asset: str, version: str, values: Mapping[str, str]) -> Self:
-        """An extract with a row outside the values that its scope names."""
-        listed = ", ".join(f"{name}={value}" for name, value in values.items())
-        return cls(
-            f"Extract {version} of '{asset}' has a row with {listed}, which its scope does not name.",
-            "Nothing was written. Name every value that was delivered in Snapshot(scope=...), or leave such rows out.",
         )
 
     @classmethod

@@ -45,15 +45,6 @@ class DefinitionError(LakehouseError):
             f"that is true or false of one row, and compute what the condition needs as a column of the result."
         )
 
-    @classmethod
-    @with_code("NOTHING_LEFT_OUT")
-    def nothing_left_out(cls, asset: str, expectation: str, on_failure: str, why: str, remedy: str) -> Self:
-        """An expectation that leaves rows out of a table which no row may be left out of, or return to."""
-        return cls(
-            f"The expectation {expectation} of asset '{asset}' has on_failure='{on_failure}', but {clause(why)}. "
-            f"{remedy}, or write on_failure='warn' or 'fail'."
-        )
-
 
 def _annotates(where: str, annotation: str | None) -> str:
     if annotation is None:
@@ -100,9 +91,9 @@ class SetupError(LakehouseError):
 
     @classmethod
     @with_code("OTHER_SPARK")
-    def other_spark(cls, part: str, spark: str, install: str) -> Self:
-        """A part of Spark is made for another minor version of Spark than the session's."""
-        return cls(f"{part}, and this Spark is {spark}. Nothing was read or written. {install}.")
+    def other_spark(cls, problem: str, remedy: str) -> Self:
+        """A jar, or a client, is made for another minor version of Spark than the session's."""
+        return cls(f"{clause(problem)}.", f"Nothing was written. {remedy}.")
 
     @classmethod
     @with_code("OF_CLASSIC_SPARK")
@@ -114,17 +105,6 @@ class SetupError(LakehouseError):
             f"when the module is imported, by the variable {CONNECT}.",
             f"Nothing was written. Put {CONNECT}=1 into the file .env of the project, and in tests set "
             f'os.environ["{CONNECT}"] = "1" in conftest.py. Or make the function within the asset\'s function.',
-        )
-
-    @classmethod
-    @with_code("OTHER_JARS")
-    def other_jars(cls, asset: str, reason: str) -> Self:
-        """A jar on Spark's class path needs what is not there; most likely Delta's, for another version of Spark."""
-        return cls(
-            f"Spark failed in a run of '{asset}', because a jar on its class path needs a class that is missing, as if "
-            f"Delta's jar were for another version of Spark: {clause(reason)}.",
-            "Nothing was written. Give Spark the jar of Delta for its own version (io.delta:delta-spark_4.1_2.13 for "
-            "Spark 4.1, say), or the class that is missing.",
         )
 
 

@@ -74,42 +74,10 @@ class TableError(WriteError):
         )
 
     @classmethod
-    @with_code("UNREGISTERED_TABLE")
-    def unregistered_table(cls, asset: str, name: str, where: str, version: int) -> Self:
-        """A table that the catalog does not know, in the directory that the catalog gives to a new table."""
-        return cls(
-            f"'{asset}' would create {name}, which the session's catalog does not know, but its directory {where} "
-            f"holds a Delta table at version {version}.",
-            "Nothing was written. If that is the asset's table, register it "
-            f"(CREATE TABLE {name} USING delta LOCATION '{where}') and run the asset again: it continues from its "
-            f"position. A catalog in memory forgets its tables when Spark ends.",
-        )
-
-    @classmethod
-    @with_code("NAME_TAKEN")
-    def name_taken(cls, asset: str, name: str) -> Self:
-        """A catalog name under which the catalog has something that Spark does not see as a Delta table."""
-        return cls(
-            f"'{asset}' would create {name}, which the catalog already has, but no Delta table is there: its directory "
-            f"is gone, or the table has another format.",
-            f"Nothing was written. Bring the directory back. If nobody needs that table, DROP TABLE {name} and run "
-            f"the asset again, which creates a new table. Or give the asset another name.",
-        )
-
-    @classmethod
-    @with_code("FOREIGN_FILES")
-    def foreign_files(cls, asset: str, where: str, file: str | None) -> Self:
-        """Files in the directory of a new table: `file` of another program, or files that no commit names."""
-        if file is not None:
-            which = f"files that Delta did not write: {file}. VACUUM would remove such files."
-            remedy = "Move the files, or put the table elsewhere: another asset key, or Table(path=...)."
-        else:
-            which = "files but no log of Delta, as a writer leaves them that ended before its first commit."
-            remedy = f"If no run is creating the table now, remove {where} and run the asset again."
-        return cls(
-            f"'{asset}' would create its table at {where}, and that directory holds {which}",
-            f"Nothing was written. {remedy}",
-        )
+    @with_code("PLACE_TAKEN")
+    def place_taken(cls, asset: str, where: str, problem: str, remedy: str) -> Self:
+        """A new table whose name or directory holds something else."""
+        return cls(f"'{asset}' would create its table at {where}, {clause(problem)}.", f"Nothing was written. {remedy}")
 
     @classmethod
     @with_code("OTHER_FILE_SYSTEM")

@@ -243,12 +243,17 @@ def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ..
     """Refuses what no run of the asset can do.
 
     Raises:
-        ReadError (PARTITION_RANGE): Several partitions of an asset that reads changes.
+        ReadError: Several partitions of an asset that reads changes.
         WriteError (REFRESH_REFUSED): A full refresh of a history, or of a table that is kept from extracts.
     """
     if asset.incremental and len(partitions) > 1:
         # Each partition has a position of its own: a run of several would begin at the least, and end at no one's.
-        raise ReadError.partition_range(asset.name, partitions)
+        raise ReadError(
+            f"'{asset.name}' reads Changes, and each of its partitions has a position of its own, so one run cannot "
+            f"write {len(partitions)} of them ({partitions[0]} to {partitions[-1]}).",
+            "Nothing was written. Backfill it with one run per partition: leave backfill_policy out, or give "
+            "dg.BackfillPolicy.multi_run().",
+        )
     if request.compare is None:
         return
     match asset.past:

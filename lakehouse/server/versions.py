@@ -74,8 +74,7 @@ def refuse_other_client(server: str, client: str) -> None:
     """
     if minor(server) != minor(client):
         raise SetupError.other_spark(
-            f"PySpark {client} of this process is the client of a Spark Connect server",
-            server,
+            f"PySpark {client} of this process is the client of a Spark Connect server of Spark {server}",
             f'Install "pyspark[connect]=={minor(server)}.*", or connect to a server of Spark {minor(client)}',
         )
 
@@ -90,8 +89,7 @@ def refuse_other_jars(spark: str, settings: Mapping[str, str]) -> None:
         for jar in _DELTA_JAR.finditer(settings.get(name, "")):
             if jar.group(1) != minor(spark):
                 raise SetupError.other_spark(
-                    f"{name} has Delta's jar for Spark {jar.group(1)} ({jar.group(0)})",
-                    spark,
+                    f"{name} has Delta's jar for Spark {jar.group(1)} ({jar.group(0)}), and this Spark is {spark}",
                     give_jar(spark),
                 )
 

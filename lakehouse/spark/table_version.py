@@ -112,7 +112,9 @@ class SparkLog:
             if Meaning.NO_SCHEMA in meanings:
                 raise ReadError.no_schema(self._table, self._identifier, first_line(error)) from error
             if Meaning.CATALOG_COMMITS in meanings:
-                raise UnreadableLogError.catalog_commits(self._table, self._identifier) from error
+                raise UnreadableLogError.unknown_feature(
+                    self._table, "catalogManaged", "a Spark without its catalog"
+                ) from error
             if Meaning.FEATURE_UNSUPPORTED in meanings:
                 feature = unsupported_features(error)
                 raise UnreadableLogError.unknown_feature(self._table, feature, "the Delta of this Spark") from error

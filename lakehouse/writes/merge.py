@@ -89,7 +89,13 @@ class Merge(Stated):
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
         if self.truncates is not None and self.truncates not in self.touched.also:
-            raise WriteError.truncates_missing(run.name, self.touched.columns, self.truncates)
+            keys = ", ".join(map(repr, self.touched.columns))
+            raise WriteError.event_option(
+                f"'{run.name}'",
+                "TRUNCATES_MISSING",
+                f"applies truncates by {self.truncates}, but its touched rows hold only the truncates of touched keys",
+                f"Ask for all of them by the same text: touched({keys}, also={self.truncates!r}).",
+            )
         rows = without_new_columns(spark, run, self.rows, self.touched.columns)
         # A column that is ignored counts as well, because other columns may be computed from whatever a source has.
         columns = digest([sorted(paths(each.schema)) for each in (self.rows, rows)])
@@ -99,7 +105,12 @@ class Merge(Stated):
         if not run.table.key_columns:
             raise DefinitionError.missing_key(run.name, "Merge")
         if run.table.asks_for_unique_keys and not fold(self.touched.columns) <= fold(run.table.key_columns):
-            raise WriteError.split_keys(run.name, self.touched.columns, run.table.key_columns)
+            touched, key = self.touched.columns, run.table.key_columns
+            raise WriteError(
+                f"The result of '{run.name}' is about touched ({', '.join(touched)}), so a run may see only "
+                f"some rows of a key ({', '.join(key)}), and Expect.unique_key() asks how many there are.",
+                f"Nothing was written. Touch columns of the key: touched({', '.join(map(repr, key))}).",
+            )
         return plan_rows(spark, run, self, head)
 
     def without_empty_texts(self, run: Run, columns: Collection[str]) -> Self:

@@ -179,7 +179,7 @@ def take_extract(run: Run, write: Snapshot) -> Run:
             changes.
         ExtractError (UNKNOWN_EXTRACT): The order of the extract and the table's cannot be told.
         ExtractError (OLDER_EXTRACT): The extract is older than the table's, and `on_older="fail"`.
-        ReadError (COLUMN_MISSING), ExtractError (DELETIONS_HELD_BACK, OUT_OF_SCOPE): The extract is not what it says.
+        ReadError (COLUMN_MISSING), WriteError (DELETIONS_HELD_BACK, BROKEN_PROMISE): The extract is not what it says.
     """
     if not run.table.key_columns:
         raise DefinitionError.missing_key(run.name, "Snapshot")
@@ -220,8 +220,11 @@ def _refuse_misfit(run: Run, write: Snapshot) -> None:
     if isinstance(write.scope, Mapping):
         beyond = write.rows.where(f"NOT ({_scope_condition(write, write.rows)})")
         for row in beyond.select(*map(quote, write.scope_columns)).take(1):
-            raise ExtractError.out_of_scope(
-                run.name, str(run.facts.extract), {name: str(row[name]) for name in write.scope_columns}
+            values = ", ".join(f"{name}={row[name]}" for name in write.scope_columns)
+            raise WriteError.broken_promise(
+                run.name,
+                f"(extract {run.facts.extract}) has a row with {values}, which its scope does not name",
+                "Name every value that was delivered in Snapshot(scope=...), or leave such rows out.",
             )
 
 

@@ -95,7 +95,7 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
 
     Raises:
         WriteError (SCHEMA): The rows do not fit the table.
-        WriteError (ALL_OUTSIDE): None of them lies in the run's partitions, and the policy refuses that.
+        WriteError (BROKEN_PROMISE): None of them lies in the run's partitions, and the policy refuses that.
         ExpectationError: Rows break an expectation that fails the run.
     """
     check_new(run.name, write.rows, run.table, head)

@@ -170,7 +170,7 @@ def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple
         WriteError (LOST_CHANGES): Changes of an input would count as read, and be in no table.
         LakehouseError: The write cannot be made from what was read.
         DefinitionError (CONDITION): The text of an expectation is no condition on one row.
-        DefinitionError (NOTHING_LEFT_OUT): An expectation leaves rows out that the write needs.
+        DefinitionError: An expectation leaves rows out that the write needs.
     """
     if run.table.expectations:
         from lakehouse.views.sql.conditions import refuse_conditions  # it imports sqlglot
@@ -205,7 +205,7 @@ def refuse_left_out_rows(asset: str, table: Table, kind: type[Write]) -> None:
     """Refuses expectations that leave rows out of a table which no row may be left out of, or which has no quarantine.
 
     Raises:
-        DefinitionError (NOTHING_LEFT_OUT): The write needs such rows, or they could not come back from a quarantine.
+        DefinitionError: The write needs such rows, or they could not come back from a quarantine.
     """
     for each in table.expectations:
         by_key = each.quarantines or each.is_of_key
@@ -217,7 +217,10 @@ def refuse_left_out_rows(asset: str, table: Table, kind: type[Write]) -> None:
             why, remedy = "its table declares no key, by which rows are found", "Declare Table(key=...)"
         else:
             continue
-        raise DefinitionError.nothing_left_out(asset, each.check_name, each.on_failure, why, remedy)
+        raise DefinitionError(
+            f"The expectation {each.check_name} of asset '{asset}' has on_failure='{each.on_failure}', but {why}. "
+            f"{remedy}, or write on_failure='warn' or 'fail'."
+        )
 
 
 def refuse_lost_changes(run: Run, write: Write) -> None:

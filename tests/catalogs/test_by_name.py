@@ -109,7 +109,7 @@ def test_a_table_of_ours_with_a_path_is_external_and_outlives_its_name(lake: Nam
     said = description(lake, "kept")
     assert (said["Type"], said["Location"]) == ("EXTERNAL", f"file:{place}")
     lake.sql("DROP TABLE {kept}")
-    with raises_code("UNREGISTERED_TABLE", match=f"USING delta LOCATION 'file:{place}'"):
+    with raises_code("PLACE_TAKEN", match=f"USING delta LOCATION 'file:{place}'"):
         lake.materialize(kept, table)
     lake.sql(f"CREATE TABLE {{kept}} USING delta LOCATION 'file:{place}'")
     assert isinstance(lake.materialize(kept, table), Unchanged)
@@ -125,7 +125,7 @@ def test_files_of_a_writer_that_died_are_replaced_or_refused(lake: Named, mappin
     place.mkdir(parents=True)
     (place / "part-00000-a0a0a0a0-1111-2222-3333-444444444444-c000.snappy.parquet").write_bytes(b"half a fi")
     if mapping == "name":
-        with raises_code("FOREIGN_FILES", match=f"remove file:{place} and run"):
+        with raises_code("PLACE_TAKEN", match=f"remove file:{place} and run"):
             lake.materialize(kept, table)
         shutil.rmtree(place)
     lake.materialize(kept, table)

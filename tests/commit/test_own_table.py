@@ -265,7 +265,7 @@ def test_a_directory_with_files_of_somebody_else_is_refused(lake: Lake) -> None:
         (lake.root / "copy" / name).write_text("")
     raw = lake.root / "copy" / "2026" / "march.csv"
     raw.write_text("id,g")
-    with raises_code("FOREIGN_FILES", match="march.csv"):
+    with raises_code("PLACE_TAKEN", match="march.csv"):
         lake.materialize(copy, KEYED)
     raw.rename(lake.root / "march.csv")
     lake.materialize(copy, KEYED)

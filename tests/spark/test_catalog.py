@@ -172,7 +172,7 @@ def test_a_table_that_the_catalog_has_forgotten_is_not_replaced_and_goes_on_once
     shutil.copytree(lake.directory("archive"), lake.root / "other" / "archive")
     lake.elsewhere["archive"] = other
     lake.spark.sql(f"CREATE SCHEMA {other} LOCATION '{lake.root / 'other'}'")
-    with raises_code("UNREGISTERED_TABLE", match="at version 1") as refused:
+    with raises_code("PLACE_TAKEN", match="at version 1") as refused:
         lake.materialize(archive)
     lake.sql(f"CREATE TABLE {{archive}} USING delta LOCATION '{refused.value.where}'")
     assert isinstance(lake.materialize(archive), Unchanged)

@@ -45,8 +45,8 @@ def test_a_run_that_leaves_out_all_of_its_rows_says_so_unless_its_policy_ignores
 def test_a_run_that_would_leave_out_all_of_its_rows_fails_if_its_policy_says_so(house: House) -> None:
     house.assets = [orders, in_another_format("fail")]
     result = house.run("texts", partition_key="2013-01-01", raise_on_error=False)
-    assert failure(result).startswith("Each row of the result of 'texts' lies outside the partition 2013-01-01, so")
-    assert failure(result).endswith("[lakehouse.ALL_OUTSIDE]")
+    assert failure(result).startswith("The result of 'texts' has no row in the partitions of the run (2013-01-01)")
+    assert failure(result).endswith("[lakehouse.BROKEN_PROMISE]")
     assert not house.lake.exists("texts")
 
 

@@ -102,7 +102,7 @@ def by_row(src: Changes) -> View:
 
 def test_keys_touched_by_other_columns_cannot_be_asked_whether_they_are_unique(source: Lake) -> None:
     """A run would see only some of the rows of a key."""
-    with raises_code("SPLIT_KEYS", match=r"touched \(g\).*touched\('id'\)"):
+    with raises_code("WRITE", match=r"touched \(g\).*touched\('id'\)"):
         source.materialize(by_group, UNIQUE)
     with raises_code("VIEW_SPLIT_KEYS", match=r"touch \(row\).*key \(place\)"):
         source.materialize(by_row, Table(key="place", expect=Expect.unique_key()))
@@ -378,7 +378,7 @@ def test_a_column_of_the_quarantine_itself_is_refused_in_a_result(source: Lake) 
 
 @pytest.mark.parametrize(("asset", "table"), [(log, TABLE), (all_rows, Table(expect=POSITIVE))])
 def test_there_is_no_quarantine_of_an_append_and_none_without_a_key(source: Lake, asset: Any, table: Table) -> None:
-    with raises_code("NOTHING_LEFT_OUT"):
+    with raises_code("DEFINITION"):
         source.materialize(asset, table)
 
 

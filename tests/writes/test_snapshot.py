@@ -198,7 +198,7 @@ def test_an_extract_that_is_not_what_it_says_is_refused(lake: Lake) -> None:
         taken(lake, Delivery(1, ONE), Table())
     with raises_code("COLUMN_MISSING", match="The extract of 'kept' has no column country"):
         taken(lake, Delivery(1, ONE, ("country",)))
-    with raises_code("OUT_OF_SCOPE", match="a row with g=y"):
+    with raises_code("BROKEN_PROMISE", match="a row with g=y"):
         taken(lake, Delivery(1, ONE, {"g": ("x", None)}))
     assert not lake.exists("kept")
     taken(lake, Delivery(1, ONE))

@@ -69,7 +69,7 @@ def appended_to_two() -> object:
         (keys_of_two, "WRITE", r"of two sources together no list of them exists; use of\(\)"),
         (
             appended_to_two,
-            "PARTITION_RANGE",
+            "READ",
             r"'landed' reads Changes, .* Nothing was written. Backfill .* one run per partition",
         ),
     ],

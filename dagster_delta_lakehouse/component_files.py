@@ -13,12 +13,7 @@ import yaml
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A component, as a file says it.
-
-    Args:
-        type: The name of its type, with the module.
-        attributes: What it says.
-    """
+    """A component, as a file says it."""
 
     type: str
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -81,9 +76,6 @@ _IMPORT = re.compile(r"^(?:from|import) .*\n", re.MULTILINE)
 
 def complete_definitions(component: Path) -> str | None:
     """Has the definitions.py of a component's project call `incremental`, if the file is as `create-dagster` writes it.
-
-    Args:
-        component: The folder of the component.
 
     Returns:
         What was done, or what is to be done by hand, as a sentence; None if the file calls `incremental` already.

@@ -39,12 +39,7 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command.
-
-    Args:
-        add_arguments: Gives a parser the arguments of the command.
-        run: Answers what the arguments ask.
-    """
+    """One command."""
 
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], Answer]
@@ -95,14 +90,7 @@ def about_definitions(begin: str, words: Sequence[str]) -> str:
 
 
 def no_such(kind: str, name: str, names: Collection[str], sources: Collection[str] = ()) -> str:
-    """The sentence that nothing of a kind has a name: what was meant, or all that there is.
-
-    Args:
-        kind: What the name is of: "table".
-        name: The name.
-        names: The names that there are.
-        sources: The names of tables that no function makes.
-    """
+    """The sentence that nothing of a kind has a name: what was meant, or all that there is."""
     if name in sources:
         return f"No function of these definitions makes {name}, so there is no run of it."
     meant = [each for each in sorted(names) if each.rpartition("/")[2] == name] or get_close_matches(name, names)

@@ -54,9 +54,6 @@ NEW = Command(_add_new_arguments, _run_new)
 def package_name(folder: str) -> str:
     """The name of the package of a project.
 
-    Args:
-        folder: The name of its folder.
-
     Raises:
         UsageError: It is no name of a package, or an installed package has it.
     """
@@ -92,12 +89,7 @@ def _refuse_occupied(directory: Path) -> None:
 
 
 def tree(files: Mapping[str, str], above: str = "") -> Iterator[tuple[str, str]]:
-    """The lines of a tree of files, each with what the file is for.
-
-    Args:
-        files: What each file is for, by its path.
-        above: What stands before the lines of a folder.
-    """
+    """The lines of a tree of files, each with what the file is for."""
     names = list(dict.fromkeys(path.split("/", maxsplit=1)[0] for path in files))
     for name in names:
         branch, below = ("└── ", "    ") if name == names[-1] else ("├── ", "│   ")

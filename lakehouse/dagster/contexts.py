@@ -102,11 +102,7 @@ def refuse_op(context: dg.InputContext | dg.OutputContext) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """A table at its pinned version, before Spark is asked for it.
-
-    Args:
-        read: Returns its rows.
-    """
+    """A table at its pinned version, before Spark is asked for it."""
 
     read: Callable[[], DataFrame]
 

@@ -44,12 +44,7 @@ def refuse_taken_names(key: dg.AssetKey, expectations: Sequence[Expect], taken: 
 
 
 def answer_of(evaluation: Evaluation, where: str = "the result") -> dict[str, Any]:
-    """How a check ended: the arguments of Dagster's `AssetCheckResult` and `AssetCheckEvaluation`.
-
-    Args:
-        evaluation: What was found.
-        where: Which rows were looked at.
-    """
+    """How a check ended: the arguments of Dagster's `AssetCheckResult` and `AssetCheckEvaluation`."""
     expect = evaluation.expect
     passed = f"{count_of(evaluation.rows, 'row')} of {where}: each has {expect.meaning}."
     metadata: dict[str, Any] = {

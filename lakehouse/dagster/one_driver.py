@@ -73,14 +73,7 @@ def driver_tag(ref: TableRef | None, driver_of: Callable[[], str | None]) -> dic
 
 
 def runs_writing(instance: dg.DagsterInstance, besides: str, table: str, step: str) -> Iterator[dg.DagsterRun]:
-    """The living runs that are writing a table: its step has begun and has not ended, or upkeep works on it.
-
-    Args:
-        instance: Has the runs.
-        besides: The run that asks.
-        table: The name of the table.
-        step: The key of its step.
-    """
+    """The living runs that are writing a table: its step has begun and has not ended, or upkeep works on it."""
     for record in instance.get_run_records(RunsFilter(statuses=_WRITING)):
         run = record.dagster_run
         is_other = run.run_id != besides and (run.tags.get(KEEPING) == table or _is_in_step(instance, run, step))

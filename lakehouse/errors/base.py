@@ -134,11 +134,7 @@ def raise_first() -> Generator[None]:
 
 @contextmanager
 def apart(asset: str | None = None) -> Generator[None]:
-    """Within stands what can be refused without a word about what follows.
-
-    Args:
-        asset: The asset that it is about.
-    """
+    """Within stands what can be refused without a word about what follows."""
     try:
         yield
     except LakehouseError as error:

@@ -113,11 +113,7 @@ class ServerState:
 
 
 class Rendezvous:
-    """The files of one root.
-
-    Args:
-        root: The directory of the tables.
-    """
+    """The files of one root."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

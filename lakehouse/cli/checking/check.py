@@ -50,12 +50,7 @@ class LocatedError:
 
     @classmethod
     def of(cls, error: BaseException, table: AssetTable | None = None) -> "LocatedError":
-        """The refusal that an error is.
-
-        Args:
-            error: The error.
-            table: The table that it is about.
-        """
+        """The refusal that an error is."""
         while not isinstance(error, LakehouseError) and error.__cause__ is not None:
             error = error.__cause__
         error = in_our_words(error)

@@ -34,12 +34,7 @@ def queue_line(run: str) -> Text:
 
 
 def asset_line(result: AssetResult | FailedCheck, width: int) -> Text:
-    """What became of one asset, in one line; of one that failed, also why.
-
-    Args:
-        result: What became of it.
-        width: The length of the longest name that is expected.
-    """
+    """What became of one asset, in one line; of one that failed, also why."""
     if isinstance(result, FailedCheck):
         return assemble(("✖ ", WRONG), f"check {result.name} of {result.asset}: ", (result.why or "not passed", WRONG))
     line = Text.assemble(_sign(result.end), table_name(result.asset), " " * (max(width - len(result.asset), 0) + 2))

@@ -63,13 +63,7 @@ def render(shown: RenderableType, width: int = _PIPE, colors: str | None = None)
 
 
 def grid(*headings: str, right: Iterable[str] = (), folding: Iterable[str] = ()) -> Table:
-    """A table without lines but one, under its headings.
-
-    Args:
-        headings: Of its columns.
-        right: The columns of numbers.
-        folding: The columns that become narrower on a narrow screen.
-    """
+    """A table without lines but one, under its headings."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style=NAME, show_edge=False)
     for heading in headings:
         side = "right" if heading in right else "left"
@@ -149,12 +143,7 @@ class Work:
 
 @contextmanager
 def working(doing: str, output: TextIO) -> Generator[Work]:
-    """Says that something takes time while it does. What is no terminal sees only the lines that stay.
-
-    Args:
-        doing: What is being done.
-        output: Where that is said.
-    """
+    """Says that something takes time while it does. What is no terminal sees only the lines that stay."""
     console = Console(file=output, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         yield Work(lambda _: None, lambda shown: show(shown, output))

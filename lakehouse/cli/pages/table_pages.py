@@ -89,14 +89,7 @@ def _count(number: int | None, style: str) -> Text:
 
 
 def rows_page(name: str, version: int, rows: Sequence[Mapping[str, Any]], most: int) -> RenderableType:
-    """Rows of a table.
-
-    Args:
-        name: Its name.
-        version: Its version.
-        rows: The rows, each with all columns.
-        most: How many rows were asked for.
-    """
+    """Rows of a table."""
     names = list(rows[0]) if rows else []
     table = grid(*names, right=[each for each in names if isinstance(rows[0][each], int | float)], folding=names)
     for row in rows:
@@ -136,14 +129,7 @@ _WIDEST = 40
 
 
 def diff_page(table: str, versions: tuple[int, int], diff: "VersionDiff", way: str) -> RenderableType:
-    """What two versions of a table hold differently.
-
-    Args:
-        table: Its name.
-        versions: The earlier and the later version.
-        diff: What differs.
-        way: By what that was found.
-    """
+    """What two versions of a table hold differently."""
     title = table_name(table) + Text(f"  version {versions[0]} → {versions[1]}: {diff.counts.sentence}")
     page: list[RenderableType] = [title, assemble((f"by {way}", QUIET))]
     for sign, names in (("+", diff.added), ("-", diff.dropped)):
@@ -198,12 +184,7 @@ _UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 def readers_page(readers: Readers, listed: Sequence[tuple[Reader, HeldBack]]) -> RenderableType:
-    """The readers of a table.
-
-    Args:
-        readers: The readers.
-        listed: Each of them, with what it holds back.
-    """
+    """The readers of a table."""
     table = grid(
         *("Reader", "Read", "Unread", "Limit", "Holds back", "State"),
         right=("Read", "Unread", "Limit"),

@@ -40,9 +40,6 @@ def fields_of(resources: Mapping[str, Any]) -> dict[str, Any]:
     A resource with a Spark session says how rows are computed, and not which: its fields do not count. Neither do
     secrets, nor objects that are no values (a client of another library), because nobody can tell whether two of them
     are the same.
-
-    Args:
-        resources: The resources by their keys.
     """
     values = dict[str, Any]()
     for key, resource in resources.items():

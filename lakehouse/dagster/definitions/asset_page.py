@@ -24,12 +24,7 @@ _SCHEMA, _CODE = "dagster/column_schema", "dagster/code_references"
 
 
 def with_page(definition: Any, table: AssetTable) -> Any:
-    """The asset, or the spec of a table, with what its page shows; what the user gave stays.
-
-    Args:
-        definition: The asset or the spec.
-        table: What the code location says of its table.
-    """
+    """The asset, or the spec of a table, with what its page shows; what the user gave stays."""
     ref = table.ref
     if ref is None:
         return definition

@@ -250,11 +250,7 @@ def _or_nothing(kind: dg.DagsterType) -> dg.DagsterType:
 
 
 class _OrNothing(dg.DagsterType):
-    """The type of a result that is one of another type, or `NothingToDo`; all that the other type says stays.
-
-    Args:
-        kind: The other type, of values of one Python type.
-    """
+    """The type of a result that is one of another type, or `NothingToDo`; all that the other type says stays."""
 
     def __init__(self, kind: dg.DagsterType) -> None:
         self._kind = kind

@@ -109,12 +109,7 @@ class Backlogs:
 
 @dataclass(frozen=True, slots=True)
 class FollowedSource:
-    """A table whose changes are followed.
-
-    Args:
-        table: The table.
-        ref: Where it is.
-    """
+    """A table whose changes are followed."""
 
     table: AssetTable
     ref: TableRef
@@ -126,13 +121,7 @@ class FollowedSource:
 
 @dataclass(frozen=True)
 class Followed:
-    """An incremental table.
-
-    Args:
-        table: The table of an asset.
-        ref: Where it is.
-        sources: The tables whose changes it follows.
-    """
+    """An incremental table."""
 
     table: AssetTable
     ref: TableRef

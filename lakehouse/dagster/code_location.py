@@ -93,7 +93,7 @@ class AssetTable:
             DefinitionError (UNSUPPORTED_ANNOTATION): The annotation is not a write, or is missing.
         """
         assert self.asset is not None, f"no asset makes {self.name}"
-        return kind_of(self.asset)
+        return write_kind(self.name, result_annotation(self.asset))
 
     @property
     def past(self) -> PastRows | None:
@@ -160,8 +160,12 @@ class CodeLocation:
             root_of: Says where the tables of an IO manager are, by its key; None if it is no `DeltaIOManager`.
             policy_of: Says what an IO manager lets runs do, by its key, where the table does not say.
         """
-        tables = (table for definition in resolve(definitions) for table in _tables_of(definition, root_of))
-        return cls({table.key: _under(table, policy_of(table.manager)) for table in tables}, root_of)
+        tables = dict[dg.AssetKey, AssetTable]()
+        for table in (table for definition in resolve(definitions) for table in _tables_of(definition, root_of)):
+            outer = policy_of(table.manager)
+            policy = table.declared.policy.within(outer)
+            tables[table.key] = replace(table, declared=table.declared.under(outer), policy=policy)
+        return cls(tables, root_of)
 
     def __getitem__(self, key: dg.AssetKey) -> AssetTable:
         """What is said of a table; of a table that nothing defines, the defaults."""
@@ -186,10 +190,6 @@ class CodeLocation:
     def refs(self) -> tuple[TableRef, ...]:
         """Where its tables are, without those that no `DeltaIOManager` has."""
         return tuple(filter(None, (table.ref for table in self.tables.values())))
-
-
-def _under(table: AssetTable, outer: Policy) -> AssetTable:
-    return replace(table, declared=table.declared.under(outer), policy=table.declared.policy.within(outer))
 
 
 def resolve(definitions: Iterable[Any]) -> list[dg.AssetsDefinition]:
@@ -272,15 +272,6 @@ def write_of(result: Any) -> Write:
 def result_annotation(asset: dg.AssetsDefinition) -> Any:
     """What the function of an asset is annotated to return, whether or not that is a write."""
     return asset.op.output_defs[0].dagster_type.typing_type
-
-
-def kind_of(asset: dg.AssetsDefinition) -> type[Write]:
-    """How the result of an asset is written.
-
-    Raises:
-        DefinitionError (UNSUPPORTED_ANNOTATION): The annotation is not a write, or is missing.
-    """
-    return write_kind(asset.key.to_user_string(), result_annotation(asset))
 
 
 def writes_nothing(asset: dg.AssetsDefinition) -> bool:

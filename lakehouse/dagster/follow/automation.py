@@ -12,7 +12,6 @@ from typing import Any, TypeGuard, cast
 
 import dagster as dg
 from dagster import AutomationContext, AutomationResult
-from dagster._core.definitions.declarative_automation.operators import AndAutomationCondition, OrAutomationCondition
 
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
@@ -160,14 +159,14 @@ def automate(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Def
     No sensor is added if the definitions have an `AutomationConditionSensorDefinition` of their own.
 
     Raises:
-        DefinitionError: A condition `automation()` would never be true.
+        DefinitionError: A table that reads no changes has the condition `automation()`.
     """
     assets = list(definitions.assets or [])
     targets = [asset.key for asset in filter(_is_automated, assets)]
     if not targets:
         return definitions
     for asset in filter(_is_automated, assets):
-        _refuse_never_true(asset, code_location)
+        _refuse_without_changes(asset, code_location)
     glances = Glances(Watch(code_location))
     sensors = list(definitions.sensors or [])
     if not any(isinstance(sensor, dg.AutomationConditionSensorDefinition) for sensor in sensors):
@@ -176,34 +175,19 @@ def automate(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Def
     return with_parts(definitions, assets=bound, sensors=sensors)
 
 
-def _refuse_never_true(asset: dg.AssetsDefinition, code_location: CodeLocation) -> None:
+def _refuse_without_changes(asset: dg.AssetsDefinition, code_location: CodeLocation) -> None:
     """Refuses `automation()` of a table that reads no changes, because no log says when its run is due.
 
     Raises:
-        DefinitionError: The condition would never be true.
+        DefinitionError: There is such a condition.
     """
     for spec in asset.specs:
         name, condition = spec.key.to_user_string(), cast("Any", spec).automation_condition
-        if condition is not None and not code_location[spec.key].changes and _waits_for_changes(condition):
+        if condition is not None and not code_location[spec.key].changes and _holds(condition):
             raise DefinitionError(
-                f"Asset '{name}' has the condition automation(), and reads no input as Changes, so no log says when a "
-                f"run of it is due, and the condition would never be true. Give it a schedule, or another condition: "
-                f"dg.AutomationCondition.on_cron('@hourly')."
+                f"Asset '{name}' has the condition automation(), and reads no input as Changes, so no log says when "
+                f"a run of it is due. Give it a schedule, or dg.AutomationCondition.on_cron('@hourly') alone."
             )
-
-
-def _waits_for_changes(condition: Any) -> bool:
-    """Whether a condition is never true of a table that reads no changes."""
-    children = map(_waits_for_changes, condition.children)
-    match condition:
-        case ChangesUnread():
-            return True
-        case AndAutomationCondition():
-            return any(children)
-        case OrAutomationCondition():
-            return all(children)
-        case _:
-            return False
 
 
 def _is_automated(asset: Any) -> TypeGuard[dg.AssetsDefinition]:

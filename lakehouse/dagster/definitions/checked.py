@@ -9,9 +9,7 @@ from typing import Any
 
 import dagster as dg
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
-from lakehouse.cursor.again import is_untouched
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor, newest_own
 from lakehouse.cursor.unread import Unread, unread
@@ -25,7 +23,6 @@ from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.delta.expect import Evaluation, Expect
 from lakehouse.delta.log import Head, Log
 from lakehouse.difference.expectations import evaluate
-from lakehouse.read.archive import COMMIT_VERSION
 from lakehouse.read.asset import PastRows
 from lakehouse.spark.progress import watching
 from lakehouse.spark.table_version import TableRef, TableVersion
@@ -126,28 +123,6 @@ class Checked:
         with watching(self.session(), f"evaluating what is expected of {self.name}"):
             rows = TableVersion.of(self.session(), self.ref, self.head).rows()
             return evaluate(self.name, rows, self._row_key, expectations)
-
-    def archive(self) -> Finding:
-        cursor, head = self.cursor, self.head
-        if head is None or not isinstance(cursor, Known):
-            return Finding.unavailable(f"'{self.name}' has not read all its inputs yet.")
-        begins = cursor.mark.log_after
-        if begins is None or len(cursor.reads) != 1:
-            return findings.no_archive(self.name)
-        if not is_untouched(cursor, self.log, head):
-            return findings.finding_of_edit(self.name, cursor.version)
-        ((source, position),) = cursor.reads.items()
-        (ref,) = (ref for ref in self.sources.values() if ref.name == source)
-        source_log = ref.log(self.session)
-        source_head = source_log.head()
-        if source_head is None or source_head.table_id != position.table:
-            return Finding.unavailable(f"The table of '{source}' that '{self.name}' archives is gone.")
-        commits = tuple(source_log.commits(position.version, begins + 1))
-        oldest = min((commit.version for commit in commits), default=position.version + 1)
-        with watching(self.session(), f"counting the rows of {self.name}"):
-            rows = TableVersion.of(self.session(), self.ref, head).rows()
-            counts = rows.where(F.col(COMMIT_VERSION) >= oldest).groupBy(COMMIT_VERSION).count().collect()
-        return findings.archive(self.name, source, begins, commits, {row[0]: row[1] for row in counts})
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ from lakehouse.dagster.definitions.checked import Checked
 from lakehouse.dagster.definitions.comparison import compare
 from lakehouse.dagster.definitions.findings import Finding, Grade
 from lakehouse.dagster.definitions.past_checks import CHECK, LEFT_OUT, NEVER, MadeCheck, last_compared, last_made
-from lakehouse.dagster.definitions.recompute import Sample, may_be_archive, why_not_recomputed
+from lakehouse.dagster.definitions.recompute import Sample, why_not_recomputed
 from lakehouse.dagster.expectation_checks import answer_of, refuse_taken_names, specs_of
 from lakehouse.dagster.nights.night_schedule import Nightly, missed_night
 from lakehouse.dagster.quarantines import is_quarantine
@@ -28,9 +28,9 @@ from lakehouse.delta.expect import Expect
 from lakehouse.errors import DefinitionError, UnreadableLogError
 from lakehouse.spark.listeners import listening
 
-CheckName: TypeAlias = Literal["recompute", "up_to_date", "schema", "keys", "archive"]
+CheckName: TypeAlias = Literal["recompute", "up_to_date", "schema", "keys"]
 NAMES: tuple[CheckName, ...] = get_args(CheckName)
-EXPENSIVE = frozenset({"recompute", "keys", "archive"})
+EXPENSIVE = frozenset({"recompute", "keys"})
 """Checks that read the whole table: a run that materializes the asset leaves them to a run of their own."""
 MAX_LAG, MARGIN = timedelta(days=1), timedelta(days=2)
 _NO_NIGHTS = 'Run this check, or leave it to the nightly checks: nightly_checks="0 3 * * *" makes the schedule of them.'
@@ -44,7 +44,6 @@ _DESCRIPTIONS: Mapping[CheckName, str] = {
     "up_to_date": "No change has waited for too long, and the next run can still read on, commit by commit.",
     "schema": "The table has the columns that it declares, and nobody changed its sources' columns.",
     "keys": "The declared key identifies each row: no value twice. NULL in a key is worth a warning.",
-    "archive": "An archive of a source's feed has, of each commit, as many rows as the commit wrote to the feed.",
 }
 
 
@@ -128,16 +127,15 @@ def checks(
     assets whose table need not equal a recompute: they append or take extracts, have a snapshot input, read some
     partitions of a source without having any, start late or leave commits out, or need more than their inputs.
     `keys`: of each table that declares a key. `up_to_date`: of each asset that reads `Changes`; of its partitions the
-    one that is worst off. `schema`: of each asset that reads `Changes` or declares a `Table`. `archive`:
-    of each asset without partitions that appends what it makes of all changes of one source.
+    one that is worst off. `schema`: of each asset that reads `Changes` or declares a `Table`.
 
-    `recompute` and `keys` read the whole table, `archive` a column of it. A run that also materializes the asset leaves
-    them out, unless its tag `lakehouse/checks` is "true". It says so of a check that was never made, or that failed
-    when it was made last. `incremental(nightly_checks=...)` makes them.
+    `recompute` and `keys` read the whole table. A run that also materializes the asset leaves them out, unless its tag
+    `lakehouse/checks` is "true". It says so of a check that was never made, or that failed when it was made last.
+    `incremental(nightly_checks=...)` makes them.
 
     Args:
         assets: The asset definitions, and the specs of tables that no asset makes.
-        names: Of "recompute", "up_to_date", "schema", "keys", "archive".
+        names: Of "recompute", "up_to_date", "schema", "keys".
         sample: Recompute only so many keys, about, or a share of them (a float up to 1.0), of the tables with a key;
             other keys each time, until each has come. None: all rows, and of a table of more than ten million rows
             about a million keys.
@@ -209,8 +207,6 @@ def _can_be_made(name: CheckName, table: AssetTable) -> bool:
             return bool(table.changes or len(table.declared))
         case "up_to_date":
             return bool(table.changes)
-        case "archive":
-            return may_be_archive(table)
 
 
 def _checks_of(
@@ -305,8 +301,6 @@ def finding_of(name: CheckName, checked: Checked, limits: CheckLimits) -> Findin
                 return checked.schema()
             case "keys":
                 return checked.keys()
-            case "archive":
-                return checked.archive()
     except UnreadableLogError as error:
         return Finding(Grade.FAILED, str(error))
 

@@ -1,4 +1,4 @@
-"""What a check finds out: whether a table's keys, columns, feed and archive are what they should be."""
+"""What a check finds out: whether a table's keys, columns and feed are what they should be."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Self, TypeAlias
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.delta.commit_info import Commit, count_of
+from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import FileSchema
 from lakehouse.delta.text import quote
 
@@ -159,41 +159,3 @@ def schema(
         "and its code_version; if not, put the column back."
     )
     return Finding(Grade.WARNS, sentence, {"columns": columns, "columns that differ": len(records)}, tuple(records))
-
-
-def archive(asset: str, source: str, begins: int, commits: Sequence[Commit], rows: Mapping[int, int]) -> Finding:
-    """An archive is whole if it has as many rows of each commit of its source as the commit wrote to its feed."""
-    counts = {commit.version: commit.rows.images for commit in commits}
-    wrong = {version: count for version, count in counts.items() if count is not None and rows.get(version, 0) != count}
-    figures = {"commits": sum(count is not None for count in counts.values()), "commits that differ": len(wrong)}
-    if not wrong:
-        return Finding(
-            Grade.PASSED,
-            f"'{asset}' holds every change of '{source}' after version {begins}: "
-            f"{count_of(figures['commits'], 'commit')} counted.",
-            figures,
-        )
-    sentence = (
-        f"'{asset}' and the feed of '{source}' differ in the number of rows of {count_of(len(wrong), 'commit')}. "
-        f"A table that reads '{asset}' in place of the feed would be wrong. Keep another archive, while the feed is "
-        f"there."
-    )
-    shown = sorted(wrong.items())[:SHOWN]
-    records = tuple(
-        {"version": version, "rows of the commit": count, "rows here": rows.get(version, 0)} for version, count in shown
-    )
-    return Finding(Grade.FAILED, sentence, figures, records)
-
-
-def finding_of_edit(asset: str, since: int) -> Finding:
-    """The finding about an archive whose rows somebody else has changed."""
-    return Finding(
-        Grade.WARNS,
-        f"Somebody else has changed rows of '{asset}' since its own commit of version {since}. What reads it in place "
-        f"of a feed can do so only for the changes that its next runs append.",
-    )
-
-
-def no_archive(asset: str) -> Finding:
-    """The finding about a table that keeps something else than the whole feed of one source."""
-    return Finding(Grade.PASSED, f"'{asset}' is no archive: it appends something else than the whole feed of a source.")

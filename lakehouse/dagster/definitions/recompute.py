@@ -163,14 +163,6 @@ PROOF = "full_recompute"
 Concerning: TypeAlias = Callable[[Sequence[Commit]], Collection[Commit]]
 
 
-def may_be_archive(table: AssetTable) -> bool:
-    """Whether the asset appends what it makes of the changes of one source and no other; only a run shows the rest."""
-    asset, changes = table.asset, table.changes
-    if asset is None or table.past is not PastRows.APPENDED or table.partitions_def is not None:
-        return False
-    return len(changes) == 1 == len(asset.op.input_defs) and all(read.is_whole for read in changes.values())
-
-
 def why_not_recomputed(table: AssetTable) -> str | None:
     """Why a table need not hold what a full recompute of its sources gives, as a clause; None if it must.
 

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, Expect, History, Merge, Table, checks, incremental
+from lakehouse import Changes, Expect, History, Merge, Table, checks, incremental
 from lakehouse.dagster.definitions.past_checks import CHECK
 from lakehouse.dagster.run_tags import CHECKS
 from lakehouse.errors import DefinitionError
@@ -202,40 +202,6 @@ def test_the_current_rows_of_a_history_are_those_of_its_source_and_a_row_is_foun
     house.lake.sql("UPDATE {past} SET v = 0 WHERE id = 2 AND __END_AT IS NULL")
     told = evaluations(house)["past", CHECK]
     assert not told.passed and details(told) == [{"id": "2", "what": "other values"}]
-
-
-@pytest.mark.slow
-def test_an_archive_has_as_many_rows_of_each_commit_as_the_commit_says(house: House) -> None:
-    @dg.asset
-    def kept(orders: Changes) -> Append:
-        return Append(orders.log())
-
-    @dg.asset
-    def large(orders: Changes) -> Append:
-        return Append(orders.log().where("v > 10"))
-
-    house.assets = [orders, kept, large, *checks([orders, kept, large], "archive")]
-    house.run("kept", "large")
-    source = house.lake.frame("orders")
-    merge = (
-        "MERGE INTO {orders} AS t USING (SELECT * FROM VALUES (2, NULL, 5), (8, NULL, 8) AS n (id, day, v)) AS n "
-        "ON t.id = n.id WHEN MATCHED THEN UPDATE SET v = n.v WHEN NOT MATCHED THEN INSERT *"
-    )
-    update, delete = "UPDATE {orders} SET v = v + 1 WHERE id < 3", "DELETE FROM {orders} WHERE id = 1"
-    for statement in (update, delete, merge, "OPTIMIZE {orders}"):
-        house.lake.sql(statement)
-    overwrite = source.where("id <> 2").write.format("delta").mode("overwrite")
-    overwrite.option("replaceWhere", "id > 1").save(str(house.root / "orders"))
-    house.run("kept", "large")
-    told = evaluations(house)
-    assert told["kept", "archive"].passed
-    assert str(told["kept", "archive"].description).startswith(
-        "'kept' holds every change of 'orders' after version 0: "
-    )
-    assert str(told["large", "archive"].description).startswith("'large' is no archive: ")
-    house.lake.sql("DELETE FROM {kept} WHERE commit_version = 2")
-    edited = evaluations(house)["kept", "archive"]
-    assert edited.severity is dg.AssetCheckSeverity.WARN and "Somebody else has changed rows" in str(edited.description)
 
 
 @pytest.mark.parametrize(

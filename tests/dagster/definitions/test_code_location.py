@@ -222,7 +222,7 @@ def test_a_table_whose_result_says_nothing_of_delta_has_no_checks_that_ask_how_i
 
     location = CodeLocation.of([elsewhere], below)
     assert (location[elsewhere.key].is_written, location[elsewhere.key].past) == (True, None)
-    assert [key.name for check in checks([elsewhere], "keys", "archive") for key in check.check_keys] == ["keys"]
+    assert [key.name for check in checks([elsewhere], "keys", "recompute") for key in check.check_keys] == ["keys"]
     assert comparisons(location).by_table["elsewhere"].impossible == "its function reads no table"
     with raises_code("UNSUPPORTED_ANNOTATION", match="'elsewhere'"):
         _ = location[elsewhere.key].kind

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import Unread, unread
-from lakehouse.dagster.definitions.findings import Drift, Finding, Grade, archive, lasting, schema
+from lakehouse.dagster.definitions.findings import Drift, Finding, Grade, lasting, schema
 from lakehouse.dagster.definitions.lateness import up_to_date
 from lakehouse.delta.commit_info import Commit, count_of
 from lakehouse.delta.log import FileSchema, feed_retention, interval
@@ -163,22 +163,6 @@ def test_a_commit_is_unread_only_after_the_position() -> None:
     found = source(5, 4, 3, read=1)
     assert [commit.version for commit in found.commits or ()] == [2]
     assert all(isinstance(commit, Commit) for commit in found.commits or ())
-
-
-def test_an_archive_that_lacks_rows_of_a_commit_is_wrong_and_a_commit_that_does_not_count_proves_nothing() -> None:
-    commits = [
-        Commit(1, 0, "WRITE", {"mode": "Append"}, {"numOutputRows": 3}),
-        Commit(2, 0, "UPDATE", metrics={"numUpdatedRows": 2}),
-        Commit(3, 0, "RESTORE"),
-        Commit(4, 0, "OPTIMIZE"),
-    ]
-    whole = archive("log", "src", 0, commits, {1: 3, 2: 4, 3: 7})
-    assert (whole.grade, whole.figures) == (Grade.PASSED, {"commits": 3, "commits that differ": 0})
-    for rows in ({1: 3, 2: 3}, {2: 4}, {1: 3, 2: 4, 4: 1}):
-        assert archive("log", "src", 0, commits, rows).grade is Grade.FAILED
-    assert archive("log", "src", 0, commits, {1: 3}).records == (
-        {"version": 2, "rows of the commit": 4, "rows here": 0},
-    )
 
 
 def fields(**types: str) -> tuple[dict[str, str], ...]:

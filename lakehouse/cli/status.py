@@ -3,19 +3,20 @@
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_place
 from lakehouse.cli.graph import Comparisons, behind, comparisons, groups_in_order
 from lakehouse.cli.loading import definitions, target
+from lakehouse.cli.pages.status_page import StatusPage
 from lakehouse.cli.tables import logs_of, readable_logs
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import LakehouseError
-from lakehouse.status.lakehouse_status import Declarations, LakehouseStatus, TableReport, lakehouse_status
+from lakehouse.status.lakehouse_status import Declarations, TableReport, lakehouse_status
 from lakehouse.status.table_status import TableStatus
 
 if TYPE_CHECKING:
@@ -45,37 +46,15 @@ def _add_status_arguments(parser: ArgumentParser) -> None:
     more.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """What is known of the tables.
-
-    Args:
-        lakehouse: Where they stand.
-        compared: When they were last compared with a recompute.
-        words: The words of the command line that name the definitions; None if only a root is named.
-        groups: The group of each table, if definitions say it.
-        behind: The tables whose next run has something to read, each with those of its sources that run before it.
-        left_out: Why the logs of the other tables cannot be read without Spark, as a clause.
-    """
-
-    lakehouse: LakehouseStatus
-    compared: Comparisons
-    words: Sequence[str] | None = None
-    groups: Mapping[str, str] = field(default_factory=dict[str, str])
-    behind: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
 def _run_status(given: Namespace) -> Answer:
     if given.root is not None:
 
-        def look() -> _Look:
-            unknown = Comparisons({}, "no definitions are loaded")
-            return _Look(lakehouse_status(logs_of(given), _now()), unknown)
+        def look() -> StatusPage:
+            return StatusPage(lakehouse_status(logs_of(given), _now()), Comparisons({}, "no definitions are loaded"))
     else:
         words, defs = target(given).words, definitions(given)
 
-        def look() -> _Look:
+        def look() -> StatusPage:
             return _of_definitions(defs, words)
 
     if given.html is not None:
@@ -87,42 +66,28 @@ def _now() -> int:
     return int(time.time() * 1000)
 
 
-def _answer(look: _Look) -> Answer:
+def _answer(page: StatusPage) -> Answer:
     """What the command says of the tables."""
-    from lakehouse.cli.pages.status_page import StatusPage
-
-    lakehouse, compared = look.lakehouse, look.compared
-    page = StatusPage(
-        lakehouse.statuses,
-        compared.by_table,
-        None if look.words is None else compared.unknown,
-        lakehouse.now / 1000,
-        look.words,
-        look.groups,
-        look.behind,
-        lakehouse.holders,
-        {table.status.name: table.due for table in lakehouse.tables if table.due},
-        look.left_out,
-    )
+    lakehouse, compared = page.lakehouse, page.compared
     value = {
         "tables": [
-            {**_value(table, compared), "group": look.groups.get(table.status.name)} for table in lakehouse.tables
+            {**_value(table, compared), "group": page.groups.get(table.status.name)} for table in lakehouse.tables
         ],
-        "behind": list(look.behind),
+        "behind": list(page.behind),
         "comparisons_unknown": compared.unknown,
         "held_back": [asdict(holder) for holder in lakehouse.holders],
-        "left_out": dict(look.left_out),
+        "left_out": dict(page.left_out),
     }
-    return Answer(value, page.view(), code=_code(look))
+    return Answer(value, page.view(), code=_code(page))
 
 
-def _code(look: _Look) -> int:
-    is_wrong = any(status.state in _WRONG for status in look.lakehouse.statuses)
-    differs = any(comparison.equal is False for comparison in look.compared.by_table.values())
+def _code(page: StatusPage) -> int:
+    is_wrong = any(status.state in _WRONG for status in page.statuses)
+    differs = any(comparison.equal is False for comparison in page.compared.by_table.values())
     return int(is_wrong or differs)
 
 
-def _write_page(look: _Look, file: Path) -> Answer:
+def _write_page(page: StatusPage, file: Path) -> Answer:
     """Writes the page for a browser.
 
     Raises:
@@ -131,10 +96,10 @@ def _write_page(look: _Look, file: Path) -> Answer:
     from lakehouse.cli.pages.status_report import status_report
 
     try:
-        file.write_text(status_report(look.lakehouse, look.compared.by_table), encoding="utf-8")
+        file.write_text(status_report(page.lakehouse, page.compared.by_table), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
-    return Answer(None, f"{count_of(len(look.lakehouse.tables), 'table')}: {file}", code=_code(look))
+    return Answer(None, f"{count_of(len(page.lakehouse.tables), 'table')}: {file}", code=_code(page))
 
 
 def _value(table: TableReport, compared: Comparisons) -> dict[str, Any]:
@@ -170,7 +135,7 @@ def _watch(look: Callable[[], Answer], seconds: float) -> Answer:
         return answer
 
 
-def _of_definitions(defs: "dg.Definitions", words: Sequence[str]) -> _Look:
+def _of_definitions(defs: "dg.Definitions", words: Sequence[str]) -> StatusPage:
     """What is known of the tables of definitions, also of those that no run has made yet."""
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
@@ -189,7 +154,7 @@ def _of_definitions(defs: "dg.Definitions", words: Sequence[str]) -> _Look:
     ]
     late = behind(code_location, groups, lakehouse.statuses)
     shown = replace(lakehouse, tables=tuple(tables))
-    return _Look(shown, comparisons(code_location), words, groups, late, left_out)
+    return StatusPage(shown, comparisons(code_location), words, groups, late, left_out)
 
 
 def _declarations(

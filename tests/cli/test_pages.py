@@ -2,13 +2,16 @@
 
 import io
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
+from rich.console import RenderableType
 from rich.text import Text
 
 from lakehouse.cli.doctor import doctor_page
 from lakehouse.cli.examinations import Health, Symptom
-from lakehouse.cli.graph import Comparison
+from lakehouse.cli.graph import Comparison, Comparisons
 from lakehouse.cli.pages.run_page import asset_line, forecast_page, run_page
 from lakehouse.cli.pages.screen import ago, count, render, show, span
 from lakehouse.cli.pages.status_page import StatusPage
@@ -17,6 +20,7 @@ from lakehouse.cli.runs.run_result import AssetEnd, AssetResult, RunResult
 from lakehouse.delta.commit_info import NO_ROWS, Rows
 from lakehouse.difference.between_versions import RowDiff, VersionDiff
 from lakehouse.read.forecast import Forecast, InputForecast, Reading, RunEffect, WriteForecast
+from lakehouse.status.lakehouse_status import LakehouseStatus, TableReport
 from lakehouse.status.table_status import SourcePosition, TableStatus
 from lakehouse.upkeep.due import Task, UpkeepWork
 
@@ -40,7 +44,22 @@ LAKE = (
     ),
 )
 BEHIND = {"gold/delays": ()}
-STATUS = StatusPage(LAKE, {"gold/delays": Comparison(at(60), equal=True)}, None, NOW, ("-m", "shop"), behind=BEHIND)
+DUE = (Task(UpkeepWork.COMPACT, "9 of 9 files are small"),)
+
+
+def page(
+    statuses: Sequence[TableStatus],
+    compared: Mapping[str, Comparison] = {},
+    words: Sequence[str] | None = (),
+    late: Sequence[str] = (),
+    **more: Any,
+) -> RenderableType:
+    """The status of tables, some of which are late with their upkeep."""
+    tables = tuple(TableReport(status, due=DUE if status.name in late else ()) for status in statuses)
+    return StatusPage(LakehouseStatus(int(NOW * 1000), tables), Comparisons({**compared}), words, **more).view()
+
+
+STATUS = page(LAKE, {"gold/delays": Comparison(at(60), equal=True)}, ("-m", "shop"), behind=BEHIND)
 CHANGES = changes_page(
     "silver/flights",
     22,
@@ -93,7 +112,7 @@ DOCTOR = doctor_page(
         Symptom("Clock", Health.LOOK, "the disk's clock is 90 s behind this machine's", "date -u"),
     ]
 )
-PAGES = {"status": STATUS.view(), "changes": CHANGES, "diff": DIFF, "forecast": FORECAST, "doctor": DOCTOR}
+PAGES = {"status": STATUS, "changes": CHANGES, "diff": DIFF, "forecast": FORECAST, "doctor": DOCTOR}
 
 
 def test_a_page_is_never_wider_than_the_screen_and_from_eighty_columns_on_no_name_is_cut() -> None:
@@ -117,7 +136,7 @@ def test_colours_add_nothing_that_the_plain_text_does_not_say() -> None:
 def test_a_pipe_gets_plain_text_in_lines_that_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     pipe = io.StringIO()
-    show(STATUS.view(), pipe)
+    show(STATUS, pipe)
     assert "\x1b" not in pipe.getvalue()
     (line,) = [line for line in pipe.getvalue().splitlines() if "gold/delays" in line]
     assert line.endswith("behind: silver/flights 20 of 22, 1 h 4 min")
@@ -125,7 +144,7 @@ def test_a_pipe_gets_plain_text_in_lines_that_are_not_cut(monkeypatch: pytest.Mo
 
 def test_an_output_that_takes_no_unicode_gets_signs_that_it_takes() -> None:
     output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    show(STATUS.view(), output)
+    show(STATUS, output)
     output.seek(0)
     text = output.read()
     assert "x gold/routes" in text and "+ silver/flights" in text and "----" in text
@@ -144,31 +163,28 @@ def test_colours_are_left_out_if_a_variable_says_so(
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv(variable, "1")
     terminal = Terminal()
-    show(STATUS.view(), terminal)
+    show(STATUS, terminal)
     assert bool(ESCAPE.search(terminal.getvalue())) == is_coloured
 
 
 def test_the_next_command_can_be_given_as_it_is_written() -> None:
     daily = TableStatus("gold/daily", 3, at(2), "02", ("2026-01-01",))
     compared = {"gold/daily": Comparison(at(60), equal=False)}
-    alone = render(StatusPage([daily], compared, None, NOW, ("-f", "my defs/d.py")).view(), 160)
+    alone = render(page([daily], compared, ("-f", "my defs/d.py")), 160)
     assert "next: lakehouse run gold/daily --partition KEY --full-refresh -f 'my defs/d.py'" in alone
     both = {**compared, "gold/delays": Comparison(at(60), equal=False)}
-    assert "next: lakehouse run gold/delays --full-refresh " in render(
-        StatusPage([*LAKE[:3], daily], both, None, NOW, ()).view(), 160
-    )
+    assert "next: lakehouse run gold/delays --full-refresh " in render(page([*LAKE[:3], daily], both), 160)
 
 
 def test_the_status_says_how_much_there_is_how_old_it_is_and_what_to_do_next() -> None:
-    wide = render(STATUS.view(), 160)
+    wide = render(STATUS, 160)
     assert "○ bronze/events" in wide and "6.4 M" in wide and "336,776" in wide
     assert "equal 1 h ago" in wide and "gap: silver/flights: it was cleaned up" in wide
     assert "4 tables: 1 source, 1 up to date, 1 behind, 1 gap." in wide
     assert wide.endswith("next: lakehouse explain gold/routes -m shop   what the next run does about the gap\n")
-    late = StatusPage(LAKE[:3], {}, None, NOW, (), behind={**BEHIND, "gold/new": ["gold/delays"]})
-    assert render(late.view()).endswith("next: lakehouse run --behind   runs gold/delays, gold/new\n")
-    without_definitions = StatusPage(LAKE, {}, None, NOW, None)
-    assert "next:" not in render(without_definitions.view())
+    late = page(LAKE[:3], behind={**BEHIND, "gold/new": ["gold/delays"]})
+    assert render(late).endswith("next: lakehouse run --behind   runs gold/delays, gold/new\n")
+    assert "next:" not in render(page(LAKE, words=None)), "without definitions"
 
 
 def test_a_dozen_tables_take_a_line_each_at_120_columns_below_the_headings_of_their_groups() -> None:
@@ -176,8 +192,8 @@ def test_a_dozen_tables_take_a_line_each_at_120_columns_below_the_headings_of_th
     reads = (SourcePosition("raw/events", 20, 22, 2, at(64)), SourcePosition("raw/orders", 7, 7))
     tables = [TableStatus(name, 22, at(2), "77", (), reads if "gold" in name else reads[1:], rows=99) for name in names]
     compared = dict.fromkeys(names, Comparison(at(60), equal=True))
-    page = StatusPage(tables, compared, None, NOW, (), {name: name.partition("/")[0].upper() for name in names})
-    lines = render(page.view(), 120).splitlines()[2:]
+    groups = {name: name.partition("/")[0].upper() for name in names}
+    lines = render(page(tables, compared, groups=groups), 120).splitlines()[2:]
     assert [line.strip() for line in lines[:15] if "/" not in line] == ["RAW", "SILVER", "GOLD"]
     assert [name for line in lines[:15] for name in names if name in line] == names
     assert lines[14].endswith("behind: raw/events 20 of 22, 1 h 4 min")
@@ -186,15 +202,15 @@ def test_a_dozen_tables_take_a_line_each_at_120_columns_below_the_headings_of_th
 def test_a_table_that_waits_for_one_that_is_behind_says_so() -> None:
     reads = (SourcePosition("gold/delays", 18, 18),)
     last = TableStatus("gold/worst", 3, at(3), "77", (), reads)
-    page = StatusPage([*LAKE[:3], last], {}, None, NOW, (), behind={**BEHIND, "gold/worst": ["gold/delays"]})
-    (line,) = [line for line in render(page.view()).splitlines() if "gold/worst" in line and "next" not in line]
+    shown = render(page([*LAKE[:3], last], behind={**BEHIND, "gold/worst": ["gold/delays"]}))
+    (line,) = [line for line in shown.splitlines() if "gold/worst" in line and "next" not in line]
     assert line.endswith("up to date: waits for gold/delays")
 
 
 def test_the_status_says_a_deadline_that_is_near_and_one_that_has_passed() -> None:
     def said(until: int) -> str:
         reading = SourcePosition("silver/flights", 20, 22, 2, at(64), until)
-        return render(StatusPage([TableStatus("gold/delays", 18, at(3), "77", (), (reading,))], {}, None, NOW).view())
+        return render(page([TableStatus("gold/delays", 18, at(3), "77", (), (reading,))]))
 
     assert "behind: silver/flights 20 of 22, 1 h 4 min; 1 d 1 h left to read them\n" in said(at(-25 * 60))
     assert "20 of 22, 1 h 4 min; limit ended 3 min ago\n" in said(at(3))
@@ -202,12 +218,13 @@ def test_the_status_says_a_deadline_that_is_near_and_one_that_has_passed() -> No
 
 
 def test_the_status_names_some_tables_whose_upkeep_is_due_and_counts_the_others() -> None:
-    due = {f"gold/t{place}": (Task(UpkeepWork.COMPACT, "9 of 9 files are small"),) for place in range(5)}
-    lines = render(StatusPage(LAKE[:2], {}, None, NOW, ("-m", "shop"), due=due).view()).splitlines()
+    names = [f"gold/t{place}" for place in range(5)]
+    tables = [TableStatus(name, 1, at(1)) for name in names]
+    lines = render(page(tables, words=("-m", "shop"), late=names)).splitlines()
     assert lines[-4] == "Upkeep of gold/t2 is due: OPTIMIZE, because 9 of 9 files are small."
     assert lines[-3] == "Upkeep of 2 more tables is due: lakehouse upkeep --dry-run"
     assert lines[-1] == "next: lakehouse upkeep -m shop   does the upkeep that is due"
-    unasked = render(StatusPage(LAKE[:3], {}, None, NOW, (), behind=BEHIND, due=due).view())
+    unasked = render(page([*LAKE[:3], *tables], late=names, behind=BEHIND))
     assert "next: lakehouse run --behind" in unasked, "what is unread comes first"
 
 
@@ -287,4 +304,4 @@ def test_times_and_counts_are_short() -> None:
 
 def test_names_with_brackets_are_no_markup() -> None:
     assert render(Text("lake/[bold]table")) == "lake/[bold]table\n"
-    assert "lake/[red]x" in render(StatusPage((TableStatus("lake/[red]x", 0, at(1)),), {}, None, NOW, None).view())
+    assert "lake/[red]x" in render(page([TableStatus("lake/[red]x", 0, at(1))], words=None))

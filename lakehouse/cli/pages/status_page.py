@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from lakehouse.cli.command import about_definitions
-from lakehouse.cli.graph import Comparison
+from lakehouse.cli.graph import Comparisons
 from lakehouse.cli.pages.screen import (
     GOOD,
     NAME,
@@ -26,9 +26,8 @@ from lakehouse.cli.pages.screen import (
 from lakehouse.cli.pages.table_pages import holding
 from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
-from lakehouse.status.lakehouse_status import Holder
+from lakehouse.status.lakehouse_status import LakehouseStatus
 from lakehouse.status.table_status import NewCode, SourcePosition, TableStatus
-from lakehouse.upkeep.due import Task
 
 _SHOWN = 3
 """So many partitions are named, and so many tables whose upkeep is due."""
@@ -51,34 +50,35 @@ class StatusPage:
     """Where all tables stand.
 
     Args:
-        statuses: The tables.
+        lakehouse: Where they stand.
         compared: When each was last compared with a recompute, as far as that is known.
-        unknown: Why that is not known, as a clause; None if it is, or if nobody asks.
-        now: The present, in seconds since the epoch.
         words: The words of the command line that name the definitions; None if there are none to run.
         groups: The group of each table, if definitions say it; the tables of a group stand together.
         behind: The tables whose next run has something to read, each with those of its sources that run before it.
-        holders: The readers that hold something back.
-        due: The upkeep that is due, of each table that needs some.
         left_out: Why the logs of other tables cannot be read without Spark, as a clause, by their names.
     """
 
-    statuses: Sequence[TableStatus]
-    compared: Mapping[str, Comparison]
-    unknown: str | None
-    now: float
-    words: Sequence[str] | None = field(default=())
+    lakehouse: LakehouseStatus
+    compared: Comparisons
+    words: Sequence[str] | None = None
     groups: Mapping[str, str] = field(default_factory=dict[str, str])
     behind: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    holders: Sequence[Holder] = ()
-    due: Mapping[str, Sequence[Task]] = field(default_factory=dict[str, Sequence[Task]])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def statuses(self) -> Sequence[TableStatus]:
+        return self.lakehouse.statuses
+
+    @property
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self.lakehouse.now / 1000
 
     def view(self) -> RenderableType:
         """The page: a line for each table below a heading for each group."""
         if not self.statuses:
             return Group(Text("0 tables."), *self._left_out())
-        shows = any(status.name in self.compared for status in self.statuses)
+        shows = any(status.name in self.compared.by_table for status in self.statuses)
         headings = ("  Table", "Version", "Rows", "Written", *["Compared"] * shows, "State")
         table = grid(*headings, right=("Version", "Rows", "Written"), folding=("State",))
         groups = [(group, [*listed]) for group, listed in groupby(self.statuses, key=self._group)]
@@ -101,7 +101,7 @@ class StatusPage:
         return self.groups.get(status.name) or status.name.rpartition("/")[0]
 
     def _comparison(self, status: TableStatus) -> Text:
-        comparison = self.compared.get(status.name)
+        comparison = self.compared.by_table.get(status.name)
         if comparison is None or status.state is TableState.MISSING:
             return Text()
         if comparison.impossible is not None or comparison.at is None:
@@ -150,7 +150,7 @@ class StatusPage:
         for status in self.statuses:
             if status.new_code is not None:
                 yield Text(f"{status.name}: {waiting(status.new_code)}.")
-        for holder in self.holders:
+        for holder in self.lakehouse.holders:
             yield Text(holding(holder, self.now), WAITING)
         yield from self._due_lines()
         states = [(state, sum(each.state is state for each in self.statuses)) for state in TableState]
@@ -159,12 +159,12 @@ class StatusPage:
             *_join([assemble((f"{number} {state.value}", SIGNS[state][1])) for state, number in states if number]),
             ".",
         )
-        different = sorted(name for name, each in self.compared.items() if each.equal is False)
+        different = sorted(name for name, each in self.compared.by_table.items() if each.equal is False)
         if different:
             yield assemble((f"Different from a recompute: {', '.join(different)}.", WRONG))
         yield from self._left_out()
-        if self.unknown is not None:
-            yield assemble((f"When tables were compared with a recompute is not known here: {self.unknown}.", QUIET))
+        if self.words is not None and (why := self.compared.unknown) is not None:
+            yield assemble((f"When tables were compared with a recompute is not known here: {why}.", QUIET))
         following = self._next(different)
         if following is not None:
             yield assemble(("next: ", QUIET), (following[0], NAME), (f"   {following[1]}", QUIET))
@@ -174,11 +174,12 @@ class StatusPage:
             yield assemble((f"Left out: {name} ({why}).", QUIET))
 
     def _due_lines(self) -> Iterator[Text]:
-        for table, due in [*self.due.items()][:_SHOWN]:
-            works = "; ".join(f"{task.work.value}, because {task.why}" for task in due)
-            yield Text(f"Upkeep of {table} is due: {works}.", WAITING)
-        if len(self.due) > _SHOWN:
-            more = count_of(len(self.due) - _SHOWN, "more table")
+        late = [table for table in self.lakehouse.tables if table.due]
+        for table in late[:_SHOWN]:
+            works = "; ".join(f"{task.work.value}, because {task.why}" for task in table.due)
+            yield Text(f"Upkeep of {table.status.name} is due: {works}.", WAITING)
+        if len(late) > _SHOWN:
+            more = count_of(len(late) - _SHOWN, "more table")
             yield Text(f"Upkeep of {more} is due: lakehouse upkeep --dry-run", WAITING)
 
     def _next(self, different: Sequence[str]) -> tuple[str, str] | None:
@@ -202,7 +203,7 @@ class StatusPage:
             return f"lakehouse run {names} --full-refresh", "writes the rows that differ"
         if self.behind:
             return "lakehouse run --behind", f"runs {', '.join(self.behind)}"
-        if self.due:
+        if any(table.due for table in self.lakehouse.tables):
             return "lakehouse upkeep", "does the upkeep that is due"
         return None
 

@@ -1,9 +1,6 @@
 """The inputs of a view against its text: what the words alone show, before any table is read."""
 
-from collections.abc import Collection, Iterator
-
-from sqlglot import exp
-from sqlglot.expressions.core import Expression
+from collections.abc import Collection
 
 from lakehouse.delta.text import fold
 from lakehouse.errors.views import TextPlace, ViewError
@@ -114,24 +111,6 @@ def _refuse_unused(text: ViewText, tables: Collection[str], inputs: Collection[s
             )
 
 
-def refuse_computed_columns(text: ViewText, columns: Collection[str], asset: str) -> None:
-    """Refuses a view of partitions whose partition column is computed: its rows are found by that column.
-
-    What a column of `SELECT *` or of a subquery is, only the run can know.
-
-    Raises:
-        ViewError: The text gives a partition column as something else than a column of a table.
-    """
-    wanted = {column.lower() for column in columns}
-    parsed = look_through(text.text).parsed
-    for select in _selects(None if parsed is None else parsed.tree):
-        declared = [column.name for column in text.columns]
-        for at, output in enumerate(select.expressions):
-            name = declared[at] if at < len(declared) else output.alias_or_name
-            if name.lower() in wanted and not _is_plain(output):
-                raise with_place(computed_column(name), text.origin, asset)
-
-
 def computed_column(name: str) -> ViewError:
     """The refusal of a partition column that is computed."""
     return ViewError(
@@ -140,24 +119,6 @@ def computed_column(name: str) -> ViewError:
         None,
         "Select a column of a table as it is, or give the computed column in an asset upstream.",
     )
-
-
-def _selects(query: object) -> Iterator[exp.Select]:
-    """The SELECT whose columns are the query's; of a set operation those of all its branches."""
-    match query:
-        case exp.Select():
-            yield query
-        case exp.SetOperation():
-            yield from _selects(query.left)
-            yield from _selects(query.right)
-        case exp.Subquery():
-            yield from _selects(query.this)
-        case _:
-            pass
-
-
-def _is_plain(output: Expression) -> bool:
-    return isinstance(output.unalias(), exp.Column | exp.Star)
 
 
 def _listing(inputs: Collection[str]) -> str:

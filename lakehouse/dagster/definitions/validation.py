@@ -285,7 +285,6 @@ def _refuse_other_places(table: AssetTable, asset: dg.AssetsDefinition, code_loc
 def _refuse_view(table: AssetTable, asset: dg.AssetsDefinition, code_location: CodeLocation) -> None:
     """Refuses a view whose text shows that no run could follow it. A text that is not constant waits for the run."""
     from lakehouse.views.input_refusals import (  # only where there is a view, because it imports sqlglot
-        refuse_computed_columns,
         refuse_other_inputs,
         refuse_other_parameters,
         refuse_split_keys,
@@ -299,8 +298,6 @@ def _refuse_view(table: AssetTable, asset: dg.AssetsDefinition, code_location: C
             refuse_split_keys(known_text.text, table.declared.key_columns, table.name)
         if known_text.has_known_args:
             refuse_other_parameters(known_text.text, table.name)
-        if table.partitions_def is not None:
-            refuse_computed_columns(known_text.text, table.declared.partition_columns, table.name)
         for name, input_name in known_text.text.inputs.items():
             source, gathered = table.inputs[input_name], gathering()
             if source not in code_location.tables and (gathered is None or not gathered.hides(source.to_user_string())):

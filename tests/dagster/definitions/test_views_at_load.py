@@ -164,28 +164,6 @@ def test_a_text_that_is_not_constant_waits_for_the_run(tmp_path: Path, function:
     validate(location(tmp_path, view(function)))
 
 
-def by_a_column(orders: Changes) -> View:
-    return View("SELECT id, o.DAY AS day FROM orders o UNION ALL SELECT id, day FROM orders")
-
-
-def by_all_columns(orders: Changes) -> View:
-    return View("SELECT * FROM orders")
-
-
-def by_an_expression(orders: Changes) -> View:
-    return View("SELECT id, day FROM orders UNION ALL (SELECT id, date(at) AS day FROM orders)")
-
-
-def test_the_partition_column_of_a_view_is_a_column_of_its_tables(tmp_path: Path):
-    parts: dict[str, Any] = {"metadata": Table(key="id", partition_by="day"), "partitions_def": DAYS}
-    days = {"orders": dg.AssetIn(partition_mapping=dg.AllPartitionMapping())}
-    for function in (by_a_column, by_all_columns):
-        validate(location(tmp_path, view(function, ins=days, **parts)))
-    error = refused(tmp_path, view(by_an_expression, ins=days, **parts))
-    assert (error.code, "day is computed" in str(error)) == ("VIEW_PARTITION_COLUMN", True)
-    validate(location(tmp_path, view(by_an_expression, metadata=Table(key="id", partition_by="day"))))
-
-
 ORDERS = dg.AssetSpec(["silver", "Orders"])
 
 

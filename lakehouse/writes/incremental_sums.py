@@ -129,6 +129,14 @@ def why_no_sums_yet(run: Run, analysis: "Analysis") -> str:
     return added if isinstance(added, str) else NO_SUMS_YET
 
 
+def as_marked_before(run: Run) -> Run:
+    """The run with the columns, the sums and the query of the newest mark, because the table still holds them."""
+    if not isinstance(run.cursor, Known):
+        return run
+    mark = run.cursor.mark
+    return run.with_facts(columns=mark.columns, sums=mark.aggregate, query=mark.query or run.facts.query)
+
+
 def _add(run: Run, sums: Sums, target: DataFrame, head: Head, rest: MarkOnly) -> Statement | Skip | Recompute:
     within = run.within(target.schema)
     summed = compute_once(_by_group(sums, within, head.partition_columns), few=sums.changes.read_no_feed)

@@ -67,8 +67,6 @@ def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows
     Raises:
         ViewError: Changes cannot be followed.
     """
-    if bound.whole is not None:
-        return bound.whole
     verdict = bound.analysis.verdict(key, has_key=bool(key))
     if verdict.touch is None:
         return Unmoved() if all(read.is_empty for read in bound.reads.values()) else verdict

@@ -6,10 +6,11 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from lakehouse.cursor.cursor import Known
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import images_of_many_rows
 from lakehouse.read.content import Feed
-from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
+from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, Reconcile, Refuse, answer_by_policy, why_other_query
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.run import Run, ViewReport
 from lakehouse.spark.table_version import TableVersion
@@ -42,12 +43,7 @@ def bind(spark: Callable[[], SparkSession], run: Run, text: ViewText) -> BoundTe
 
 
 def _facts(run: Run, inputs: Mapping[str, str]) -> TableFacts:
-    """What is known of the tables of a text.
-
-    Args:
-        run: The run.
-        inputs: The input behind each table.
-    """
+    """What is known of the tables of a text, each with the input that it is."""
     names = {table: run.asset.inputs[name] for table, name in inputs.items()}
     sources = {table: run.sources[name] for table, name in names.items() if name in run.sources}
 
@@ -55,11 +51,7 @@ def _facts(run: Run, inputs: Mapping[str, str]) -> TableFacts:
 
 
 def _facts_of(sources: Mapping[str, Source]) -> TableFacts:
-    """What is known of the tables of a text by their declarations and logs.
-
-    Args:
-        sources: The tables, by the names that the text has for them.
-    """
+    """What is known of the tables of a text, by the names that it has for them, by their declarations and logs."""
     small = [table for table, source in sources.items() if _is_small(source)]
     return TableFacts((), small, {table: source.key for table, source in sources.items() if source.key})
 
@@ -94,6 +86,23 @@ def _is_small(source: Source) -> bool:
     """Whether a source has so few rows that it is cheaper to read it whole than to ask for keys first."""
     size = source.log.size()
     return size is not None and size.rows <= limits().whole_rows
+
+
+def why_whole(run: Run, bound: BoundText) -> Whole | None:
+    """Why a run computes all rows, if that is known before a key is sought; else None."""
+    match run.together:
+        case Reconcile(reason=reason, on_request=on_request):
+            return Whole(NeedOfAllRows.ASKED if on_request else NeedOfAllRows.READ, reason)
+        case Refuse() | None:
+            pass
+    if run.head is None:
+        return Whole(NeedOfAllRows.BEGINNING, "there is no table yet")
+    if not isinstance(run.cursor, Known):
+        return Whole(NeedOfAllRows.BEGINNING, "the table has no position")
+    if bound.whole is not None:
+        return bound.whole
+    other = None if run.facts.query is None else why_other_query(run.asset, run.cursor, run.facts.query)
+    return None if other is None else Whole(NeedOfAllRows.READ, other)
 
 
 def why_dear(run: Run) -> Whole | None:

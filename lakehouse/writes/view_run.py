@@ -1,0 +1,222 @@
+"""What a run of a view computes, and the write that it completes into; a file of its own, because sqlglot is slow."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from logging import INFO, WARNING
+
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse.cursor.cursor import Known
+from lakehouse.cursor.query_digest import QueryDigest
+from lakehouse.delta.log import Head, rows_about
+from lakehouse.delta.policy import Policy
+from lakehouse.difference.statements import Planned
+from lakehouse.errors.views import ViewError
+from lakehouse.read.content import SourceRead
+from lakehouse.read.decide import STRICT_REMEDY, NeedOfAllRows, PolicyAnswer, answer_by_policy, why_other_query
+from lakehouse.read.run import Run
+from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import EveryKey
+from lakehouse.spark.listeners import Message, tell
+from lakehouse.views.analysis import Analysis, CheckedView, Verdict, Whole, check_text, why_more_than_keys
+from lakehouse.views.explained import how_followed
+from lakehouse.views.on_spark.bound_text import BoundText
+from lakehouse.views.on_spark.computing import Computed, OfKeys, Unmoved, compute
+from lakehouse.views.on_spark.run_facts import bind, report_of, why_dear, why_whole, with_key
+from lakehouse.views.query import names_in
+from lakehouse.views.view_text import ViewText, with_place
+from lakehouse.writes.aggregate import add_or_recompute
+from lakehouse.writes.incremental_sums import (
+    NO_SUMS_YET,
+    as_marked_before,
+    counts_and_sums,
+    may_keep_sums,
+    sums_of_view,
+    why_no_sums_yet,
+    why_recomputed,
+)
+from lakehouse.writes.merge import Merge
+from lakehouse.writes.overwrite import Overwrite
+from lakehouse.writes.sums import Sums
+from lakehouse.writes.write import Write
+
+_WITHOUT_KEYS: Mapping[PolicyAnswer, Callable[[str], str]] = {
+    PolicyAnswer.COMPUTED: "Keys alone are not enough: {}.".format,
+    PolicyAnswer.WARNED: "Keys alone are not enough, and a run that changes reach warns of that: {}.".format,
+    PolicyAnswer.REFUSED: (
+        "Keys alone are not enough, and refresh='strict' refuses a run that changes reach: {}.".format
+    ),
+}
+"""What `explain` says where changes need more than the rows of keys."""
+
+
+def check_view(
+    text: ViewText, schemas: Mapping[str, Mapping[str, str]], keys: Mapping[str, tuple[str, ...]], policy: Policy
+) -> CheckedView:
+    """How a text would follow tables of these columns.
+
+    Raises:
+        ViewError: A view cannot be kept of the text, or the policy forbids what its changes need.
+    """
+    checked = check_text(text, schemas, keys)
+    is_strict = answer_by_policy(NeedOfAllRows.PLAN, policy.chosen_refresh) is PolicyAnswer.REFUSED
+    if is_strict and checked.why_whole is not None:
+        raise _refusal(text, f"Keys alone are not enough, because {checked.why_whole}")
+    return checked
+
+
+def explain_view(run: Run, analysis: Analysis) -> tuple[str, ...]:
+    """What a run does with changes of each table, and what its policy says of that, as sentences.
+
+    Args:
+        run: The run of a table with its key; if its result was planned, with what was planned.
+        analysis: What the text says over the tables of the run.
+
+    Raises:
+        ViewError: Changes cannot be followed.
+    """
+    key, added, refresh = run.table.key_columns, counts_and_sums(run, analysis), run.asset.policy.chosen_refresh
+    is_kept = may_keep_sums(run) if run.facts.view is None else run.facts.sums is not None
+    why_no_sums = added if isinstance(added, str) else None if is_kept else NO_SUMS_YET
+    lines = how_followed(analysis, key, why_no_sums) if run.facts.view is None else run.facts.view.followed
+    # Of the text alone: a log has types that Spark shows otherwise, such as CHAR.
+    other = why_other_query(run.asset, run.cursor, QueryDigest(analysis.digest.text))
+    if other is not None:
+        is_refused = answer_by_policy(NeedOfAllRows.READ, refresh) is PolicyAnswer.REFUSED
+        becomes = "is refused by refresh='strict'" if is_refused else "computes all rows"
+        lines = (*lines, f"The next run {becomes}, because {other}.")
+    verdict = None if why_no_sums is None else analysis.verdict(key, has_key=bool(key))
+    why = None if verdict is None else why_more_than_keys(verdict)
+    if why is None:
+        return lines
+    return (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
+
+
+def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -> tuple[Run, Write | None]:
+    """The run with what it says of itself, and the write of the rows that it computes, completed.
+
+    The write is None if no row is computed: nothing moved, or what changes bring and take away is added to sums.
+
+    Raises:
+        ViewError: A view cannot be kept of the text; or all rows would be computed, and the policy forbids that.
+    """
+    bound = bind(spark, run, text)
+    query = replace(bound.analysis.digest, columns=run.source_columns)
+    run = with_key(run, bound.analysis).with_facts(query=query)
+    computed = _compute(spark, run, bound)
+    key, refresh, answer = run.table.key_columns, run.asset.policy.chosen_refresh, PolicyAnswer.COMPUTED
+    plan, write = None, None
+    match computed:
+        case Unmoved():
+            how, sums = "nothing, because no change reaches a row of it", why_no_sums_yet(run, bound.analysis)
+            run = as_marked_before(run).with_facts(query=run.facts.query)
+        case Sums(groups=groups):
+            how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
+            sums = computed
+        case OfKeys(rows=rows, touched=touched, plan=plan, need=need, read_whole=read_whole):
+            how, sums = (
+                f"the rows of touched keys ({', '.join(touched.columns)})",
+                why_no_sums_yet(run, bound.analysis),
+            )
+            write = Merge(rows, touched)
+            if need is not None:
+                how, answer = f"{how}; {read_whole}", answer_by_policy(need, refresh)
+        case Whole(need=need):
+            how, sums, answer = (
+                f"all rows, because {computed}",
+                sums_of_view(run, bound),
+                answer_by_policy(need, refresh),
+            )
+            write = Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
+    if not isinstance(computed, Unmoved):
+        tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
+    digest, why_no_sums = (sums.digest, None) if isinstance(sums, Sums) else (None, sums)
+    followed = how_followed(bound.analysis, key, why_no_sums, plan)
+    run = run.with_facts(sums=digest, view=report_of(run, bound, how, followed))
+    return (run, None) if write is None else write.complete(spark, run)
+
+
+def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Computed | Sums:
+    """What the table is to hold; the sums if what changes bring and take away is to be added to them.
+
+    Raises:
+        ViewError: All rows would be computed, and the policy forbids that; or changes can be followed by no column.
+    """
+    key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
+    computed = (
+        why_whole(run, bound)
+        or _kept_sums(spark, run, bound)
+        or why_dear(run)
+        or compute(bound, key, refresh, lambda: _rows_of_table(spark, run))
+    )
+    match computed:
+        case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:
+            return Whole(NeedOfAllRows.BEGINNING, "its table is empty")
+        case Whole(need=need) as whole if answer_by_policy(need, refresh) is PolicyAnswer.REFUSED:
+            raise _refusal(bound.text, f"Keys alone are not enough, because {whole}", run.name)
+        case Whole(need=need) if _begins(run, need) and isinstance(sums_of_view(run, bound), str):
+            _tell_of_later_runs(run, bound.analysis.verdict(key, has_key=bool(key)))
+        case _:
+            pass
+    return computed
+
+
+def _tell_of_later_runs(run: Run, verdict: Verdict) -> None:
+    """Says in a run that begins what becomes of the runs that changes reach, if keys are not enough for them."""
+    later = why_more_than_keys(verdict)
+    match answer_by_policy(NeedOfAllRows.PLAN, run.asset.policy.chosen_refresh):
+        case PolicyAnswer.REFUSED if later is not None:
+            tell(Message(f"{run.name} is refused as soon as changes reach it: {later}. {STRICT_REMEDY}"))
+        case answer if isinstance(verdict, Whole):
+            level = WARNING if answer is PolicyAnswer.WARNED else INFO
+            tell(Message(f"{run.name} will be computed whole by each run that changes reach: {verdict}.", level))
+        case _:
+            pass
+
+
+def plan_sums(spark: SparkSession, run: Run, text: ViewText, head: Head) -> Planned:
+    """The statement that adds what changes bring and take away, of a run that has completed with sums."""
+    bound = bind(lambda: spark, run, text)
+    sums = sums_of_view(run, bound)
+    assert isinstance(sums, Sums), "the run has completed with these sums"
+    return add_or_recompute(spark, run, sums, head, Overwrite(bound.rows))
+
+
+def rows_of_view(table: DataFrame, text: ViewText, inputs: Mapping[str, SourceRead]) -> DataFrame:
+    """The result of the query over all rows of its tables."""
+    tables = {name: inputs[text.input_of(name)] for name in names_in(text.text)}
+    return BoundText.of(table.sparkSession, text, tables).rows
+
+
+def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Sums | Whole | None:
+    """The sums, if the table has been kept by sums since all of its rows were computed; None if it has not.
+
+    A table that has not stays as it is, because its log does not say that each group holds the sums.
+    """
+    if run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is None:
+        return None
+    sums = sums_of_view(run, bound)
+    if isinstance(sums, str):
+        return None
+    why = why_recomputed(run.ref.log(spark), run.head, run, sums)
+    return sums if why is None else Whole(NeedOfAllRows.READ, why)
+
+
+def _begins(run: Run, need: NeedOfAllRows) -> bool:
+    """Whether later runs will follow changes for which this one, which computes all rows, has no plan yet."""
+    if need is NeedOfAllRows.NO_SOURCE or run.asset.policy.chosen_refresh == "full":
+        return False
+    query = run.facts.query
+    is_other = query is not None and why_other_query(run.asset, run.cursor, query) is not None
+    return need is NeedOfAllRows.BEGINNING or run.head is None or is_other
+
+
+def _rows_of_table(spark: Callable[[], SparkSession], run: Run) -> int | None:
+    """About how many rows the table holds, by its log; None if nobody knows without Spark."""
+    return None if run.head is None else rows_about(run.ref.log(spark), run.head.version)
+
+
+def _refusal(text: ViewText, what: str, asset: str | None = None) -> ViewError:
+    """The refusal of a view by `refresh="strict"`."""
+    cure = f"Nothing was written. {STRICT_REMEDY} Under refresh='incremental' a run does that by itself, and warns."
+    return with_place(ViewError("VIEW_NOT_INCREMENTAL", what, None, cure), text.origin, asset)

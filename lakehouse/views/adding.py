@@ -49,13 +49,7 @@ class Added:
 
 
 def added_of(analysis: Analysis, key: Sequence[str], partitioned_by: Sequence[str]) -> Added | str:
-    """The counts and sums that a view is, to which changes can be added; else why it is none, as a clause.
-
-    Args:
-        analysis: What its text says.
-        key: The key of its table.
-        partitioned_by: The columns by which its table is partitioned.
-    """
+    """The counts and sums that a view is, to which changes can be added; else why it is none, as a clause."""
     if analysis.text.touch:
         return "`touch` names the columns by which changes are followed"
     if isinstance(analysis.read, Reason) or analysis.read.whole is not None:

@@ -119,12 +119,6 @@ class Analysis:
     ) -> Self:
         """The analysis of a text.
 
-        Args:
-            text: The text.
-            schemas: For each table, its columns, and their types as Spark's `simpleString()` has them.
-            facts: What is known of the tables.
-            asset: The asset, for messages.
-
         Raises:
             ViewError: A view cannot be kept of the text.
         """
@@ -249,11 +243,6 @@ def check_text(
     text: ViewText, schemas: Mapping[str, Mapping[str, str]], keys: Mapping[str, tuple[str, ...]]
 ) -> CheckedView:
     """How a text would follow tables of these columns, none of which is small.
-
-    Args:
-        text: The text.
-        schemas: For each table, its columns, and their types as Spark's `simpleString()` has them.
-        keys: The keys of tables, where they have one.
 
     Raises:
         ViewError: A view cannot be kept of the text.

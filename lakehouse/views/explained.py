@@ -95,14 +95,7 @@ class Following:
 def how_followed(
     analysis: Analysis, key: tuple[str, ...], why_no_sums: str | None, rows: RowsPlan | None = None
 ) -> tuple[str, ...]:
-    """How a text follows its tables, as sentences: by its sums, or by keys and why not by sums; none without changes.
-
-    Args:
-        analysis: What the text says.
-        key: The key of its table; empty if it has none.
-        why_no_sums: Why its table is not kept by sums, as a clause; None if it is.
-        rows: How a run has computed the rows of the keys; None if its keys are not known.
-    """
+    """How a text follows its tables, as sentences: by its sums, or by keys and why not by sums."""
     facts = analysis.facts
     if not facts.followed:
         return ()
@@ -124,13 +117,6 @@ def follow(
     rows: RowsPlan | None = None,
 ) -> Following:
     """How a query follows its tables.
-
-    Args:
-        query: The query.
-        touch: The columns of its result by which changes are followed.
-        followed: The tables whose changes are followed.
-        small: The tables that are read whole instead of by keys.
-        rows: How a run has computed the rows of the keys; None if its keys are not known.
 
     Raises:
         NotFollowedError: Changes cannot be followed.

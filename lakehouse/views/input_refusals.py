@@ -12,11 +12,6 @@ from lakehouse.views.view_text import ViewText, with_place
 def refuse_other_inputs(text: ViewText, inputs: Collection[str], asset: str) -> None:
     """Refuses a text that names other tables than its inputs.
 
-    Args:
-        text: The text.
-        inputs: The names of the inputs.
-        asset: The asset, for messages.
-
     Raises:
         ViewError: A table is no input, or an input is not in the text; or the words show that the text can never be
             followed.
@@ -31,12 +26,6 @@ def refuse_other_inputs(text: ViewText, inputs: Collection[str], asset: str) -> 
 
 def refuse_undefined(text: ViewText, table: str, asset: str, alike: str | None) -> None:
     """Refuses a table of a file that nothing in the code location defines.
-
-    Args:
-        text: The text.
-        table: The table.
-        asset: The asset, for messages.
-        alike: The asset key that differs from the table's name in the case of letters alone; None if there is none.
 
     Raises:
         ViewError: Always.

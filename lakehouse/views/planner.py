@@ -19,13 +19,7 @@ from lakehouse.views.view_text import NotFollowedError, Reason
 def touched_plan(
     query: Query, touch: tuple[str, ...], changed: Collection[str], small: Collection[str] = ()
 ) -> TouchedPlan:
-    """How the values of the touch columns are found in whose rows the result may differ.
-
-    Args:
-        query: The query.
-        touch: Columns of its result, by their names there.
-        changed: The tables that may have changed.
-        small: The tables that are read whole instead of by keys.
+    """How the values of columns of the result are found in whose rows it may differ, if some tables may have changed.
 
     Raises:
         ViewError: The query has no such column.
@@ -74,14 +68,7 @@ def touch_columns(query: Query, touch: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection[str] = ()) -> RowsPlan:
-    """How the rows of touched keys are computed.
-
-    Args:
-        query: The query.
-        plan: The plan that gave the keys.
-        keys: What is known of them.
-        small: The tables that are read whole instead of by keys.
-    """
+    """How the rows of touched keys are computed."""
     names = touch_columns(query, plan.touch)
     planning = Planning(QueryFacts.of(query, (), small), "needed_", superset)
     restrictions = Restrictions(planning, (Image.NOW,), keys)
@@ -109,13 +96,7 @@ def rows_of_any_keys(query: Query, plan: TouchedPlan, small: Collection[str] = (
 def text_over(
     text_of_view: str, tables: Mapping[Place, str], rows_at: Callable[[Place], SourceRows | None] = lambda _: None
 ) -> Sql:
-    """The text with a place for each table: one for all occurrences of which the text has the name once.
-
-    Args:
-        text_of_view: The text.
-        tables: The tables that it names, in its order.
-        rows_at: The rows that a place needs; None if it needs all.
-    """
+    """The text with a place for each table: one for all occurrences of which the text has the name once."""
     parts: list[str | SourceRows] = []
     end = 0
     for place, table in tables.items():

@@ -65,13 +65,6 @@ def choose_touch(
 ) -> Touch:
     """The columns of the result by which changes are followed most cheaply; of equal ones the key, then the first.
 
-    Args:
-        query: The query.
-        key: The key of the table; empty if it has none.
-        small: The tables that are read whole instead of by keys.
-        keys: The keys of the tables of the query, where they have one.
-        within_key: Whether only columns of the key will do, because all rows of a key have to be computed together.
-
     Raises:
         NotFollowedError: Changes cannot be followed by any columns.
     """
@@ -129,13 +122,7 @@ def _cost_of_coarseness(
 
 
 def determined_by(query: Query, columns: set[str], keys: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """The unique names of the columns whose values follow from those of some columns, in all rows of the result.
-
-    Args:
-        query: The query.
-        columns: These columns, by their unique names.
-        keys: The keys of its tables, where they have one.
-    """
+    """The unique names of the columns whose values follow from those of some columns, in all rows of the result."""
     scans, equal = list[Scan](), list[tuple[str, str]]()
     for node in _rows_of(query.root):
         match node:
@@ -208,12 +195,7 @@ def _lines(node: Node, outputs: tuple[str, ...]) -> Iterator[tuple[str, ...] | N
 
 
 def table_key(query: Query, keys: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
-    """The columns of the result that tell its rows apart, if the text and the keys of its sources say so.
-
-    Args:
-        query: The query.
-        keys: The keys of its tables, where they have one.
-    """
+    """The columns of the result that tell its rows apart, if the text and the keys of its sources say so."""
     key = _key_of(query.root, keys, query.types)
     if key is None:
         return None

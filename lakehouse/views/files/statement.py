@@ -79,10 +79,6 @@ class Statement:
 def read_statement(text: str, file: str | None = None) -> Statement:
     """The statement of a file.
 
-    Args:
-        text: The text of the file.
-        file: Its name, for messages.
-
     Raises:
         ViewError: The file holds another statement, several, or a clause that means nothing here.
     """

@@ -67,13 +67,6 @@ class BoundText:
     ) -> Self:
         """A text over pinned tables.
 
-        Args:
-            spark: The session.
-            text: The text.
-            tables: The tables, by the names that the text has for them, in lower case.
-            asset: The asset, for messages.
-            facts: What is known of the tables; which of them are followed, the pinned tables say.
-
         Raises:
             ViewError: A view cannot be kept of the text.
         """

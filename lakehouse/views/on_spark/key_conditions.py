@@ -45,13 +45,7 @@ def restrict(
     any_of: Sequence[Sequence[Restriction]],
     keys: Mapping[str, Local | DataFrame],
 ) -> DataFrame:
-    """The rows for which one of the alternatives holds; no alternative means all rows.
-
-    Args:
-        frame: The rows.
-        any_of: The alternatives, each of which is restrictions that hold together.
-        keys: The rows of each step.
-    """
+    """The rows for which one of the alternatives holds; no alternative means all rows."""
     if not any_of:
         return frame
     alternatives = [_join((_condition(frame, one, keys[one.step]) for one in each), " AND ") for each in any_of]

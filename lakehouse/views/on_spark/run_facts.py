@@ -59,12 +59,6 @@ def _facts_of(sources: Mapping[str, Source]) -> TableFacts:
 def analysis_by_logs(text: ViewText, run: Run, sources: Mapping[str, Source], followed: Collection[str]) -> Analysis:
     """What a text says over its tables as their logs have them; Spark is started only for a log that it alone reads.
 
-    Args:
-        text: The text.
-        run: The run.
-        sources: The sources by its inputs, pinned.
-        followed: The inputs whose changes are followed.
-
     Raises:
         ViewError: A view cannot be kept of the text.
     """
@@ -134,14 +128,7 @@ def with_key(run: Run, analysis: Analysis) -> Run:
 
 
 def report_of(run: Run, bound: BoundText, computed: str, followed: tuple[str, ...]) -> ViewReport:
-    """What a view says of itself in its run.
-
-    Args:
-        run: The run.
-        bound: The text.
-        computed: What was computed, and why, as a clause.
-        followed: How its tables are followed, as sentences.
-    """
+    """What a view says of itself in its run."""
     sources = {table: run.asset.inputs[bound.text.input_of(table)] for table in bound.execution.tables}
     query = bound.analysis.read
     origins = (

@@ -2,6 +2,6 @@
 
 In: DataFrames and options, the run, the table as it stands. Out: a write; then a `Statement`, or `Skip`.
 Law: after the statement the table holds exactly the result for what the write is about, and no other row was rewritten.
-Read: write, stated; append, overwrite, merge, view (view_run); aggregate (sums, incremental_sums); snapshot (extract);
+Read: write, stated; append, overwrite, merge, view (view_run); aggregate (sums); snapshot (extract);
 history (history_rows, followed_history).
 """

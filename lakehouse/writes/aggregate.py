@@ -21,10 +21,9 @@ from lakehouse.read.decide import STRICT_REMEDY, NeedOfAllRows, PolicyAnswer, an
 from lakehouse.read.run import Run
 from lakehouse.spark.listeners import Message, tell
 from lakehouse.views.sql.row_sql import why_not_of_the_row
-from lakehouse.writes.incremental_sums import Recompute, add
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.stated import plan_rows
-from lakehouse.writes.sums import Sums
+from lakehouse.writes.sums import Recompute, Sums, add
 from lakehouse.writes.write import Basis, Declaration, Write, stored_columns
 
 

@@ -24,7 +24,7 @@ from lakehouse.read.decide import (
 from lakehouse.read.run import Run
 from lakehouse.spark.session import interpreting
 from lakehouse.views.view_text import Origin, ViewText, refusal_of_a_part, with_place
-from lakehouse.writes.incremental_sums import as_marked_before
+from lakehouse.writes.sums import as_marked_before
 from lakehouse.writes.write import Basis, Declaration, Write, rest_of
 
 if TYPE_CHECKING:

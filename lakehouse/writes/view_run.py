@@ -18,6 +18,7 @@ from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.listeners import Message, tell
+from lakehouse.views.adding import Added, added_of
 from lakehouse.views.analysis import Analysis, CheckedView, Verdict, Whole, check_text, why_more_than_keys
 from lakehouse.views.explained import how_followed
 from lakehouse.views.on_spark.bound_text import BoundText
@@ -26,20 +27,12 @@ from lakehouse.views.on_spark.run_facts import bind, report_of, why_dear, why_wh
 from lakehouse.views.query import names_in
 from lakehouse.views.view_text import ViewText, with_place
 from lakehouse.writes.aggregate import add_or_recompute
-from lakehouse.writes.incremental_sums import (
-    NO_SUMS_YET,
-    as_marked_before,
-    counts_and_sums,
-    may_keep_sums,
-    sums_of_view,
-    why_no_sums_yet,
-    why_recomputed,
-)
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite
-from lakehouse.writes.sums import Sums
+from lakehouse.writes.sums import Sums, as_marked_before, sums_of, why_recomputed
 from lakehouse.writes.write import Write
 
+_NO_SUMS_YET = "its log does not say that it holds them. After the next run that computes all rows it is"
 _WITHOUT_KEYS: Mapping[PolicyAnswer, Callable[[str], str]] = {
     PolicyAnswer.COMPUTED: "Keys alone are not enough: {}.".format,
     PolicyAnswer.WARNED: "Keys alone are not enough, and a run that changes reach warns of that: {}.".format,
@@ -75,9 +68,9 @@ def explain_view(run: Run, analysis: Analysis) -> tuple[str, ...]:
     Raises:
         ViewError: Changes cannot be followed.
     """
-    key, added, refresh = run.table.key_columns, counts_and_sums(run, analysis), run.asset.policy.chosen_refresh
-    is_kept = may_keep_sums(run) if run.facts.view is None else run.facts.sums is not None
-    why_no_sums = added if isinstance(added, str) else None if is_kept else NO_SUMS_YET
+    key, added, refresh = run.table.key_columns, _counts_and_sums(run, analysis), run.asset.policy.chosen_refresh
+    is_kept = _may_keep_sums(run) if run.facts.view is None else run.facts.sums is not None
+    why_no_sums = added if isinstance(added, str) else None if is_kept else _NO_SUMS_YET
     lines = how_followed(analysis, key, why_no_sums) if run.facts.view is None else run.facts.view.followed
     # Of the text alone: a log has types that Spark shows otherwise, such as CHAR.
     other = why_other_query(run.asset, run.cursor, QueryDigest(analysis.digest.text))
@@ -108,7 +101,7 @@ def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -
     plan, write = None, None
     match computed:
         case Unmoved():
-            how, sums = "nothing, because no change reaches a row of it", why_no_sums_yet(run, bound.analysis)
+            how, sums = "nothing, because no change reaches a row of it", _why_no_sums_yet(run, bound.analysis)
             run = as_marked_before(run).with_facts(query=run.facts.query)
         case Sums(groups=groups):
             how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
@@ -116,7 +109,7 @@ def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -
         case OfKeys(rows=rows, touched=touched, plan=plan, need=need, read_whole=read_whole):
             how, sums = (
                 f"the rows of touched keys ({', '.join(touched.columns)})",
-                why_no_sums_yet(run, bound.analysis),
+                _why_no_sums_yet(run, bound.analysis),
             )
             write = Merge(rows, touched)
             if need is not None:
@@ -124,7 +117,7 @@ def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -
         case Whole(need=need):
             how, sums, answer = (
                 f"all rows, because {computed}",
-                sums_of_view(run, bound),
+                _sums_of_view(run, bound),
                 answer_by_policy(need, refresh),
             )
             write = Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
@@ -154,7 +147,7 @@ def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> C
             return Whole(NeedOfAllRows.BEGINNING, "its table is empty")
         case Whole(need=need) as whole if answer_by_policy(need, refresh) is PolicyAnswer.REFUSED:
             raise _refusal(bound.text, f"Keys alone are not enough, because {whole}", run.name)
-        case Whole(need=need) if _begins(run, need) and isinstance(sums_of_view(run, bound), str):
+        case Whole(need=need) if _begins(run, need) and isinstance(_sums_of_view(run, bound), str):
             _tell_of_later_runs(run, bound.analysis.verdict(key, has_key=bool(key)))
         case _:
             pass
@@ -177,7 +170,7 @@ def _tell_of_later_runs(run: Run, verdict: Verdict) -> None:
 def plan_sums(spark: SparkSession, run: Run, text: ViewText, head: Head) -> Planned:
     """The statement that adds what changes bring and take away, of a run that has completed with sums."""
     bound = bind(lambda: spark, run, text)
-    sums = sums_of_view(run, bound)
+    sums = _sums_of_view(run, bound)
     assert isinstance(sums, Sums), "the run has completed with these sums"
     return add_or_recompute(spark, run, sums, head, Overwrite(bound.rows))
 
@@ -188,6 +181,30 @@ def rows_of_view(table: DataFrame, text: ViewText, inputs: Mapping[str, SourceRe
     return BoundText.of(table.sparkSession, text, tables).rows
 
 
+def _counts_and_sums(run: Run, analysis: Analysis) -> Added | str:
+    """The counts and sums that a view is, to which changes can be added; else why rows are computed, as a clause."""
+    if any(each.leaves_out for each in run.table.expectations):
+        return "an expectation leaves groups out, to whose sums nothing could be added later"
+    return added_of(analysis, run.table.key_columns, run.table.partitioned_by(run.head))
+
+
+def _sums_of_view(run: Run, bound: BoundText) -> Sums | str:
+    """As `_counts_and_sums`, over the pinned tables."""
+    added = _counts_and_sums(run, bound.analysis)
+    return added if isinstance(added, str) else sums_of(bound, added)
+
+
+def _may_keep_sums(run: Run) -> bool:
+    """Whether the table of such a view is kept by sums, or will be: not if its rows were computed without sums."""
+    return run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is not None
+
+
+def _why_no_sums_yet(run: Run, analysis: Analysis) -> str:
+    """Why the table of a view, whose rows are computed by keys, is not kept by sums."""
+    added = _counts_and_sums(run, analysis)
+    return added if isinstance(added, str) else _NO_SUMS_YET
+
+
 def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Sums | Whole | None:
     """The sums, if the table has been kept by sums since all of its rows were computed; None if it has not.
 
@@ -195,7 +212,7 @@ def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: BoundText) ->
     """
     if run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is None:
         return None
-    sums = sums_of_view(run, bound)
+    sums = _sums_of_view(run, bound)
     if isinstance(sums, str):
         return None
     why = why_recomputed(run.ref.log(spark), run.head, run, sums)

@@ -13,7 +13,7 @@ from lakehouse.commit.outcome import Outcome, Unchanged
 from lakehouse.cursor.cursor import Known
 from lakehouse.difference.statements import MarkOnly
 from lakehouse.read.changes import read_of
-from lakehouse.writes.incremental_sums import why_recomputed
+from lakehouse.writes.sums import why_recomputed
 from tests.support.aggregated_source import BY_G, MEDDLED, ROWS, due, recomputes, rows, sums
 from tests.support.lake import Lake
 from tests.support.raises import raises_code
@@ -100,7 +100,7 @@ def test_what_does_not_fit_together_is_computed_anew_whatever_the_log_says(
     rows: Lake, monkeypatch: pytest.MonkeyPatch, recomputes: list[str], meddle: str, change: str
 ) -> None:
     # The log shows each of these statements. What the rows show by themselves is the second defence.
-    monkeypatch.setattr("lakehouse.writes.incremental_sums.why_recomputed", lambda *_: None)
+    monkeypatch.setattr("lakehouse.writes.sums.why_recomputed", lambda *_: None)
     rows.sql(meddle)
     rows.sql(change)
     rows.materialize(sums, BY_G)

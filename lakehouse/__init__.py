@@ -18,7 +18,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.dagster.definitions.explaining import explain
     from lakehouse.dagster.definitions.validation import validate
     from lakehouse.dagster.follow.automation import automation
-    from lakehouse.dagster.follow.sensor import Pace, change_sensor
+    from lakehouse.dagster.follow.sensor import change_sensor
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.nights.keeping import Upkeep
     from lakehouse.dagster.nights.night_schedule import Nightly
@@ -55,7 +55,6 @@ __all__ = [
     "Merge",
     "Nightly",
     "Overwrite",
-    "Pace",
     "Policy",
     "Read",
     "Retry",
@@ -84,7 +83,7 @@ _HOMES = {
     "dagster.nights.night_schedule": ("Nightly",),
     "dagster.definitions.validation": ("validate",),
     "dagster.follow.automation": ("automation",),
-    "dagster.follow.sensor": ("Pace", "change_sensor"),
+    "dagster.follow.sensor": ("change_sensor",),
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.nights.keeping": ("Upkeep",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),

@@ -9,7 +9,7 @@ GROUPS = {
     "What an asset returns": ("View", "Merge", "Overwrite", "Append", "Aggregate", "Snapshot", "History"),
     "Slowly changing dimensions": ("scd.type1", "scd.type2", "scd.as_of", "scd.Events"),
     "Definitions": ("incremental", "validate", "checks", "Nightly", "Upkeep", "explain", "views_from"),
-    "What starts runs": ("automation", "change_sensor", "Pace"),
+    "What starts runs": ("automation", "change_sensor"),
     "Resources": ("DeltaIOManager", "LocalSpark", "ClusterSpark", "spark_settings"),
     "Errors": ("LakehouseError",),
 }

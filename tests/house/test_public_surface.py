@@ -14,7 +14,6 @@ PUBLIC = {
     "dagster": {
         "DeltaIOManager",
         "Nightly",
-        "Pace",
         "Retry",
         "Upkeep",
         "automation",

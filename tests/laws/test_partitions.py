@@ -16,7 +16,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from lakehouse import Changes, Merge, Pace, Table, change_sensor
+from lakehouse import Changes, Merge, Table, change_sensor
 from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.dagster.follow.partitions import upstream_keys
@@ -42,9 +42,7 @@ class Carried:
         def carried(sales: Changes) -> Merge: ...
 
         self.asset = carried
-        self.sensor = change_sensor(
-            "carry_on", [of.spec, carried], root=str(root), pace=Pace(max_partitions=100, max_runs=100)
-        )
+        self.sensor = change_sensor("carry_on", [of.spec, carried], root=str(root), max_partitions=100, max_runs=100)
         self.read = dict[str, list[int]]()
         self.seen = Counter[str]()
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakehouse import Changes, Merge, Pace, Table, change_sensor
+from lakehouse import Changes, Merge, Table, change_sensor
 from lakehouse.errors import WriteError
 from tests.laws.test_partitions import Carried
 from tests.support.dagster_house import House
@@ -101,7 +101,7 @@ def history(data: st.DataObject, of: Sales, lake: Lake, instance: dg.DagsterInst
         copied
     )
     house = House(lake, [of.spec, asset], instance)
-    sensor = change_sensor("carry_on", house.assets, root=str(lake.root), pace=Pace(max_partitions=100))
+    sensor = change_sensor("carry_on", house.assets, root=str(lake.root), max_partitions=100)
     expected, seen = Carried(lake.root, of, instance), Counter({"histories": 1, f"of {type(of.own).__name__}": 1})
     for rows, spark_writes in zip((2, 1), data.draw(st.permutations([True, False])), strict=True):
         values = [data.draw(of.within()) for _ in range(rows)]

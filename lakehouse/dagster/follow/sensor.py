@@ -26,14 +26,7 @@ from lakehouse.errors import DefinitionError
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """When a sensor asks for runs.
-
-    Args:
-        debounce: Seconds for which the sources of a table must have been still; a table whose oldest unread change is
-            ten times as old is asked for anyway, and one that reads a source whole at once.
-        max_runs: How many of the sensor's runs may be under way before it asks for another.
-        max_partitions: How many partitions of a table it asks for in one tick, each a run of its own.
-        silent: Seconds without an event after which a run counts as dead, and is not waited for.
+    """When a sensor asks for runs: the arguments of `change_sensor`.
 
     Raises:
         ValueError: A number that would never let a run start.
@@ -42,14 +35,10 @@ class Pace:
     debounce: float = 0
     max_runs: int = 1
     max_partitions: int = 20
-    silent: float = SILENT
 
     def __post_init__(self) -> None:
-        if self.debounce < 0:
-            raise ValueError(f"debounce is a number of seconds from 0, not {self.debounce}.")
-        for name in ("max_runs", "max_partitions", "silent"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} is above 0, not {getattr(self, name)}.")
+        if self.debounce < 0 or self.max_runs <= 0 or self.max_partitions <= 0:
+            raise ValueError(f"debounce is at least 0, max_runs and max_partitions are at least 1; given: {self}.")
 
     def is_early(self, unread: Behind, now: float) -> bool:
         """Whether more changes may be on their way, and the first may still wait for them."""
@@ -65,7 +54,9 @@ def change_sensor(
     *,
     root: str | None = None,
     resources: Mapping[str, Any] | None = None,
-    pace: Pace = Pace(),
+    debounce: float = 0,
+    max_runs: int = 1,
+    max_partitions: int = 20,
     minimum_interval_seconds: int = 30,
     default_status: dg.DefaultSensorStatus = dg.DefaultSensorStatus.STOPPED,
 ) -> dg.SensorDefinition:
@@ -86,12 +77,16 @@ def change_sensor(
         assets: The asset definitions, and the specs of tables that no asset makes.
         root: The root of the one `DeltaIOManager`, as that manager takes it.
         resources: Instead of `root` the resources of the definitions: each table is where its own manager has it.
-        pace: When it asks for runs, and for how many.
+        debounce: Seconds for which the sources of a table must have been still; a table whose oldest unread change is
+            ten times as old is asked for anyway, and one that reads a source whole at once.
+        max_runs: How many of the sensor's runs may be under way before it asks for another.
+        max_partitions: How many partitions of a table it asks for in one tick, each a run of its own.
         minimum_interval_seconds: Seconds between two looks.
         default_status: Whether it runs as soon as the location is loaded.
 
     Raises:
         DefinitionError: Neither `root` nor `resources` is given, or both are.
+        ValueError: A number that would never let a run start.
     """
     if (root is None) == (resources is None):
         raise DefinitionError(
@@ -103,6 +98,7 @@ def change_sensor(
     else:
         location = Location.of_root(value_of(root))
         code_location = CodeLocation.of(assets, lambda _: location)
+    pace = Pace(debounce, max_runs, max_partitions)
     return sensor_of(code_location, name, pace, minimum_interval_seconds, default_status)
 
 
@@ -246,7 +242,7 @@ class Tick:
             run, seconds = record.dagster_run, silence(self._instance, record, self._now)
             if run.asset_selection and self._watch.tables.keys().isdisjoint(run.asset_selection):
                 continue
-            if seconds > self._pace.silent:
+            if seconds > SILENT:
                 hours = seconds / 3600
                 self._dead.append(
                     f"Run {run.run_id[:8]} has not been heard of for {hours:.1f} h and is not waited for: terminate it."

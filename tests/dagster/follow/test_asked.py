@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from lakehouse import Changes, DeltaIOManager, Merge, Pace, Table, change_sensor
+from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
 from lakehouse.dagster.follow.pauses import FIRST_PAUSE
 from tests.support.daily import run_day
 from tests.support.marked_tables import FEED, append, run
@@ -50,7 +50,7 @@ class Watched:
     said: str = ""
 
     def asks(self) -> list[dg.RunRequest]:
-        sensor = change_sensor("carry_on", self.assets, root=str(self.root), pace=Pace(max_partitions=2))
+        sensor = change_sensor("carry_on", self.assets, root=str(self.root), max_partitions=2)
         result = ticked(sensor, self.instance, self.cursor)
         self.cursor, self.said = result.cursor, str(result.skip_reason and result.skip_reason.skip_message)
         return list(result.run_requests or [])
@@ -157,7 +157,7 @@ def test_a_table_whose_source_fails_in_their_run_is_asked_for_alone(tables: Watc
     assert tables.tables() == {"copies", "joined"}
     assert tables.tables() == {"joined"}, "the run failed at copies, so joined was not tried"
     assert tables.tables() == set(), "now its own run has failed"
-    assert "copies, joined wait" in tables.said
+    assert "a run for the same changes was requested before" in tables.said
 
 
 def test_a_table_follows_its_upstream_whatever_became_of_its_own_last_run(tables: Watched) -> None:

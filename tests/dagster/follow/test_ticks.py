@@ -148,7 +148,7 @@ def test_where_the_log_names_no_partition_each_of_them_may_be_concerned_and_that
     @dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
     def by_day(orders: Changes) -> Merge: ...
 
-    sensor = change_sensor("carry_on", [orders, by_day], root=str(house.root), pace=Pace(max_partitions=3))
+    sensor = change_sensor("carry_on", [orders, by_day], root=str(house.root), max_partitions=3)
     result = ticked(sensor, house.instance)
     assert [request.partition_key for request in result.run_requests or []] == [
         "2013-01-04",
@@ -166,7 +166,7 @@ def test_a_burst_of_changes_is_waited_for_but_not_for_ever(
     assert not Pace().is_early(Behind({"": "x"}, *times), NOW)
 
 
-@for_each("wrong", [{"debounce": -1}, {"max_runs": 0}, {"max_partitions": 0}, {"silent": 0}])
+@for_each("wrong", [{"debounce": -1}, {"max_runs": 0}, {"max_partitions": 0}])
 def test_a_pace_at_which_nothing_would_ever_run_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Pace(**wrong)  # pyright: ignore[reportArgumentType]
@@ -175,7 +175,7 @@ def test_a_pace_at_which_nothing_would_ever_run_is_refused(wrong: dict[str, floa
 def test_debounce_is_said(house: House) -> None:
     house.run("copies")
     house.lake.insert("orders", [(4, DAY_1, 40)])
-    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root), pace=Pace(debounce=3600))
+    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root), debounce=3600)
     assert "copies waits: its sources have not been still for 3600 s." in reason_of(tick(sensor, house.instance))
 
 
@@ -187,22 +187,22 @@ def started(house: House, *selection: str, at: float | None = None) -> dg.Dagste
 
 
 @pytest.mark.slow
-def test_a_run_that_died_is_named_and_not_waited_for(house: House) -> None:
+def test_a_run_that_died_is_named_and_not_waited_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """A killed code server leaves its runs started, and no launcher on a laptop looks after them."""
     run = started(house)
-    patient = change_sensor("carry_on", [orders, copies], root=str(house.root))
-    assert f"still under way: {run.run_id[:8]}" in reason_of(tick(patient, house.instance))
-    hasty = change_sensor("carry_on", [orders, copies], root=str(house.root), pace=Pace(silent=0.01))
+    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
+    assert f"still under way: {run.run_id[:8]}" in reason_of(tick(sensor, house.instance))
+    monkeypatch.setattr("lakehouse.dagster.follow.sensor.SILENT", 0.01)
     time.sleep(0.1)
-    assert isinstance(tick(hasty, house.instance), dg.RunRequest)
+    assert isinstance(tick(sensor, house.instance), dg.RunRequest)
     house.run("copies")
-    assert f"Run {run.run_id[:8]} has not been heard of" in reason_of(tick(hasty, house.instance))
+    assert f"Run {run.run_id[:8]} has not been heard of" in reason_of(tick(sensor, house.instance))
 
 
 def test_a_table_of_a_run_that_is_under_way_is_left_to_that_run(house: House) -> None:
     others = dg.asset(name="others", metadata=Table(key="id"))(carried)
     started(house, "copies")
-    sensor = change_sensor("carry_on", [orders, copies, others], root=str(house.root), pace=Pace(max_runs=2))
+    sensor = change_sensor("carry_on", [orders, copies, others], root=str(house.root), max_runs=2)
     request = tick(sensor, house.instance)
     assert isinstance(request, dg.RunRequest)
     assert request.asset_selection == [dg.AssetKey("others")]

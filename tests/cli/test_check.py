@@ -126,6 +126,15 @@ def test_a_mistake_is_found_at_its_place_and_hides_no_other(check: Check) -> Non
     assert check(SOUND | texts(BROKEN) | texts(UNREADABLE)) == (places(BROKEN) | places(UNREADABLE)) - nowhere
 
 
+def test_a_yaml_file_that_cannot_be_parsed_is_found_at_its_place_and_is_said_to_hide_the_others(
+    check: Check, capsys
+) -> None:
+    broken = {"more/defs.yaml": "type: dagster_delta_lakehouse.SqlTables\nattributes: {folder: ["}
+    assert check(SOUND | texts(BROKEN) | broken) == {("more/defs.yaml", 2, 23, "ParserError")}
+    assert main(["check"]) == 1
+    assert "reads no other file of the folder before this one can be read" in capsys.readouterr().out
+
+
 def test_a_line_begins_with_file_line_and_column_and_ends_with_what_to_do(
     check: Check, capsys: pytest.CaptureFixture[str]
 ) -> None:

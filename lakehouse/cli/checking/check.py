@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from warnings import catch_warnings
 
 import dagster as dg
+from yaml import Mark, MarkedYAMLError
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target
 from lakehouse.cli.loading import definitions, has_project, in_our_words, target
@@ -78,6 +79,8 @@ def _sentence_of(error: BaseException) -> str:
     wrong = _WRONG_IN_YAML.search(str(error))
     if wrong is not None:
         return f"{wrong['key']}: {wrong['what']}"
+    if isinstance(error, MarkedYAMLError):
+        return f"{error.problem}. Dagster reads no other file of the folder before this one can be read."
     return error.msg if isinstance(error, SyntaxError) else str(error)
 
 
@@ -90,6 +93,8 @@ def _place_of(error: BaseException, table: AssetTable | None) -> tuple[str, int,
             return file, line, 1
         case SyntaxError(filename=str(file), lineno=int(line)):
             return file, line, error.offset or 1
+        case MarkedYAMLError(problem_mark=Mark() as mark):
+            return mark.name, mark.line + 1, mark.column + 1
         case _ if (wrong := _WRONG_IN_YAML.search(str(error))) is not None:
             return wrong["file"], int(wrong["line"]), 1
         case _:

@@ -18,13 +18,7 @@ from lakehouse.views.view_text import Reason
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the text names a table.
-
-    Args:
-        start: The offset of the name's first character.
-        end: The offset after its last character.
-        has_alias: Whether the text gives the table an alias there.
-    """
+    """Where the text names a table: between which offsets, the second excluded, and whether an alias follows."""
 
     start: int
     end: int
@@ -238,10 +232,8 @@ def children(node: Node) -> tuple[Node, ...]:
             return left, right
         case MarkJoin(node=below, sub=sub):
             return below, sub
-        case Filter(node=below) | Extend(node=below) | Generate(node=below):
-            return (below,)
-        case Aggregation(node=below) | Windows(node=below):
-            return (below,)
+        case Filter() | Extend() | Generate() | Aggregation() | Windows():
+            return (node.node,)
         case SetOperation(nodes=nodes):
             return nodes
 

@@ -13,22 +13,9 @@ _COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like)
 """What is NULL if one of both sides is."""
 _EQUAL_BUT_OTHER = re.compile(r"\b(double|float|collate)\b", re.IGNORECASE)
 """Is in the name of a type whose equal values may be told apart: by a cast to a text, by a hash."""
-_PROPAGATING = (
-    exp.Column,
-    exp.Identifier,
-    exp.Literal,
-    exp.Paren,
-    exp.Add,
-    exp.Sub,
-    exp.Mul,
-    exp.Neg,
-    exp.Cast,
-    exp.TryCast,
-    exp.DataType,
-    exp.DataTypeParam,
-    exp.Lower,
-    exp.Upper,
-    exp.Substring,
+PROPAGATING = (
+    *(exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Paren, exp.Add, exp.Sub, exp.Mul, exp.Neg),
+    *(exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Lower, exp.Upper, exp.Substring),
 )
 """What is NULL if a part is."""
 
@@ -50,7 +37,7 @@ def rejects_null(condition: Expression, of: frozenset[str]) -> bool:
 
 def _is_null_with(expression: Expression, of: frozenset[str]) -> bool:
     """Whether an expression is NULL if all of these columns are."""
-    return bool(columns_in(expression) & of) and all(isinstance(node, _PROPAGATING) for node in expression.walk())
+    return bool(columns_in(expression) & of) and all(isinstance(node, PROPAGATING) for node in expression.walk())
 
 
 def equal_columns(condition: Expression, types: Mapping[str, str]) -> tuple[str, str] | None:

@@ -19,6 +19,7 @@ from lakehouse.views.algebra import (
     columns_in,
     in_parentheses,
 )
+from lakehouse.views.equalities import PROPAGATING
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.parsing import CALLED
 from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, is_name, parts_of, resolve, unknown
@@ -278,23 +279,9 @@ def correlation(reading: TextReading, node: Expr) -> NotFollowedError:
     return reading.not_followed(what, node)
 
 
-_PROPAGATING = (
-    exp.Null,
-    exp.Literal,
-    exp.Paren,
-    exp.Neg,
-    exp.Add,
-    exp.Sub,
-    exp.Mul,
-    exp.Div,
-    exp.Cast,
-    exp.TryCast,
-    exp.DataType,
-    exp.DataTypeParam,
-)
-
-
 def _is_null(expression: Expression) -> bool:
     """Whether an expression over no columns is surely NULL."""
     nodes = list(expression.walk())
-    return any(isinstance(node, exp.Null) for node in nodes) and all(isinstance(node, _PROPAGATING) for node in nodes)
+    return any(isinstance(node, exp.Null) for node in nodes) and all(
+        isinstance(node, (*PROPAGATING, exp.Div)) for node in nodes
+    )

@@ -17,6 +17,7 @@ from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition, in_session, partial_sources, session_of, why_other_session
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
+from lakehouse.cursor.unread import own_mark_is_old
 from lakehouse.delta.expect import SUFFIX, Evaluation
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.partition_keys import Slice
@@ -24,16 +25,15 @@ from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.delta.table import Read
 from lakehouse.difference.statements import Planned
 from lakehouse.errors import LakehouseError, UncomparedError
-from lakehouse.read.archive import ask_archive
-from lakehouse.read.asset import Asset, PastRows, UserRequest
+from lakehouse.read.archive import ask_archive, restate
+from lakehouse.read.asset import Asset, OtherTable, PastRows, UserRequest
 from lakehouse.read.changes import Changes
 from lakehouse.read.decide import Reconcile, comparison_by, decision_by_policy, decision_for_all, refuse_request
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.feed_trust import Source
-from lakehouse.read.past_changes import restate
 from lakehouse.read.read_plan import Archive, InputFacts, read_plan
 from lakehouse.read.resolve import read_changes
-from lakehouse.read.run import OtherTable, Run, own_mark_is_old, position_of
+from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.listeners import AllOutside, Evaluated, Message, Notice, PhaseEnded, QuarantineWritten, tell
 from lakehouse.spark.session import settings_of_rows
@@ -109,7 +109,8 @@ def begin(
     if request.go_on_from is None or asset.past is PastRows.KEPT:
         refuse_foreign(run, cursor)
     began = int(time.time() * 1000) if now is None else now
-    run = replace(run, must_record=own_mark_is_old(run, log, began))
+    depends = asset.incremental or (mark is not None and mark.extract is not None)
+    run = replace(run, must_record=depends and own_mark_is_old(cursor, head, log, began))
     return Materialization(spark, run, gap, Feeds() if feeds is None else feeds, began)
 
 
@@ -220,7 +221,7 @@ class Materialization:
             read: Its options.
             archive: What the archive that it names answers; None if it names none.
         """
-        position = position_of(self.run, source.at.ref.name, source.head.table_id)
+        position = self.asset.position_in(self.run.cursor.reads, source.at.ref.name, source.head.table_id)
         holds_rows = self.asset.past is PastRows.APPENDED and self._holds_rows(position)
         return InputFacts(self.run, read, source, position, holds_rows, archive, gap=self.gap)
 
@@ -233,7 +234,7 @@ class Materialization:
         """
         archive_ref = None if read.archive is None else archive(read.archive)
         if self.run.request.restate_from is not None:
-            position = position_of(self.run, source.at.ref.name, source.head.table_id)
+            position = self.asset.position_in(self.run.cursor.reads, source.at.ref.name, source.head.table_id)
             changes = restate(self.asset.name, source, position, archive_ref, self.run.request.restate_from)
         else:
             facts = self.facts(source, read, None if archive_ref is None else partial(ask_archive, archive_ref, source))

@@ -104,7 +104,7 @@ class Lake:
             table=table,
             ref=self._ref(target or name),
             past=kind.past,
-            counts_touched_keys=kind.counts_touched_keys,
+            has_query=kind.has_query,
             follows_snapshot_inputs=kind.follows_snapshot_inputs,
             policy=table.policy,
             read_options={source: Read() for source, read in kinds.items() if read is Changes},

@@ -12,7 +12,7 @@ from benchmarks.harness.report import Goal, Result, at_most, figures
 from benchmarks.suites.upkeep import KEPT, append_often, due_of
 from lakehouse.spark.table_version import TableRef
 from lakehouse.upkeep.carry_out import Worker
-from lakehouse.upkeep.steps import steps_of
+from lakehouse.upkeep.due import steps_of
 
 ROWS, DAYS, HOURS, CORRECTED = 1_000_000, 50, 24, 1_000
 WITH, WITHOUT = "with upkeep", "without"

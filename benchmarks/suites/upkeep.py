@@ -18,9 +18,8 @@ from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.spark.table_version import TableRef
 from lakehouse.upkeep.carry_out import Worker
-from lakehouse.upkeep.due import Rules, TableUpkeep, upkeep_of
+from lakehouse.upkeep.due import Rules, TableUpkeep, steps_of, upkeep_of
 from lakehouse.upkeep.readers import readers_of
-from lakehouse.upkeep.steps import steps_of
 
 ROWS, COMMITS, EACH = 100_000, 10_000, 10
 DAY = 86_400_000

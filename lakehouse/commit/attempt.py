@@ -12,11 +12,12 @@ from lakehouse.cursor.mark import Mark, rows_of
 from lakehouse.delta.commit_info import COMPACTING, Commit
 from lakehouse.delta.log import NO_TABLE, Head, Log, version_of
 from lakehouse.delta.policy import Clock, Retry
-from lakehouse.difference.broken_promises import broken_promise
 from lakehouse.difference.statements import Planned, Skip, Statement, WithQuarantine, of_table, replaced_rows
 from lakehouse.errors import CommitError, LakehouseError, StaleInputsError
 from lakehouse.read.archive import archive_begins
-from lakehouse.read.run import OtherTable, Run
+from lakehouse.read.asset import OtherTable
+from lakehouse.read.run import Run
+from lakehouse.spark.broken_promises import broken_promise
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
 from lakehouse.spark.listeners import Doing, Message, QuarantineWritten, phase, tell
 from lakehouse.writes.write import Write, plan
@@ -70,8 +71,8 @@ def head_of(writing: Writing) -> Head | None:
     Raises:
         StaleInputsError (ROLLED_BACK): The table is not the one from whose position this run continued.
     """
-    head, was = writing.log.head(), writing.run.table_id
-    if was is not None and (head is None or head.table_id != was):
+    head, was = writing.log.head(), writing.run.head
+    if was is not None and (head is None or head.table_id != was.table_id):
         raise StaleInputsError.rolled_back(writing.run.name, head and head.version)
     return head
 

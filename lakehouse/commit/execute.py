@@ -16,7 +16,7 @@ from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.limits import limits
 from lakehouse.delta.table import Table
 from lakehouse.delta.text import fold, literal, quote, quote_all, same
-from lakehouse.difference.difference import AGAIN, DELETE, INSERT, OPERATION
+from lakehouse.difference.row_comparison import AGAIN, DELETE, INSERT, OPERATION
 from lakehouse.difference.statements import (
     DELETE_WHERE_EXISTS,
     HELD_BY,
@@ -33,8 +33,9 @@ from lakehouse.difference.statements import (
 )
 from lakehouse.errors import TableError
 from lakehouse.read.run import Run
+from lakehouse.spark.broken_promises import Breach, breach_text
 from lakehouse.spark.diagnosis import Meaning, said_by
-from lakehouse.spark.fitting import Breach, breach_text, with_plain_texts
+from lakehouse.spark.fitting import with_plain_texts
 from lakehouse.spark.listeners import phase
 from lakehouse.spark.session import handed_over
 from lakehouse.spark.table_version import SparkLog, TableRef

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from pyspark.errors import AnalysisException
 
 from lakehouse.delta.table import Isolation
-from lakehouse.difference.broken_promises import broken_promise
 from lakehouse.errors import LakehouseError, LateGapError, ReadError, SessionError, SetupError, TableError, WriteError
 from lakehouse.read.run import Run
+from lakehouse.spark.broken_promises import broken_promise
 from lakehouse.spark.diagnosis import (
     Meaning,
     causes,

@@ -189,13 +189,24 @@ def refuse_unsafe(run: Run, head: Head | None) -> None:
 
 
 def refuse_foreign(run: Run, cursor: Cursor) -> None:
-    """Refuses a table that holds rows of another program, unless a run tag has the run adopt the table (`Run.adopts`).
+    """Refuses a table that holds rows of another program, unless a run tag has the run adopt the table.
 
     Raises:
         TableError (FOREIGN_TABLE): The table holds such rows. Nothing was written.
     """
-    if isinstance(cursor, Fresh) and cursor.foreign is not None and not run.adopts:
+    if isinstance(cursor, Fresh) and cursor.foreign is not None and not _adopts(run):
         raise TableError.foreign_table(run.name, run.ref.location, cursor.foreign, run.asset.adoption)
+
+
+def _adopts(run: Run) -> bool:
+    """Whether the run may write to a table that holds rows of another program."""
+    match run.asset.past:
+        case PastRows.KEPT:
+            return False
+        case PastRows.DELIVERED if "version" in run.request.allowed:
+            return True
+        case PastRows.COMPUTED | PastRows.DELIVERED | PastRows.APPENDED:
+            return run.compares_everything or run.continued_from is not None
 
 
 @phase("look at the cursor")

@@ -6,8 +6,8 @@ from itertools import islice
 from typing import Self
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
-from lakehouse.cursor.generation import FIRST_GENERATION, Beginning, Generation
-from lakehouse.cursor.mark import Mark, application_id, mark_in
+from lakehouse.cursor.generation import FIRST_GENERATION, Beginning, Generation, application_id
+from lakehouse.cursor.mark import Mark, mark_in
 from lakehouse.cursor.since_base import BaseHolds, BaseReverted, StaleBase, judge_base, reads_before
 from lakehouse.cursor.walk import Past, hides, mark_of, readable_mark, standing, standing_by_generation
 from lakehouse.delta.commit_info import Commit

@@ -1,5 +1,7 @@
 """A generation: the line of a table's history in which the epochs of its commits count."""
 
+import hashlib
+import json
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -67,3 +69,16 @@ class Generation:
 
 
 FIRST_GENERATION = Generation.after(0)
+
+
+def application_id(asset: str, partitions: tuple[str, ...], generation: Generation) -> str:
+    """Delta's `txnAppId` of an asset. Each partition (or range of partitions) and generation counts its own epochs."""
+    match partitions:
+        case ():
+            slice_ = ""
+        case (only,):
+            slice_ = f"/{only}"
+        case _:
+            digest = hashlib.sha256(json.dumps(partitions).encode()).hexdigest()[:8]
+            slice_ = f"/{partitions[0]}...{partitions[-1]}({len(partitions)}, {digest})"
+    return f"{asset}{slice_}:{generation}"

@@ -4,7 +4,6 @@ It is the only place where a read position is kept (ADR 1), so it travels atomic
 Delta: PROTOCOL.md, "Commit Provenance Information".
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
@@ -14,7 +13,7 @@ from typing import Any, Self, cast
 
 from lakehouse.cursor.code import Code
 from lakehouse.cursor.extract_version import ExtractVersion
-from lakehouse.cursor.generation import Generation
+from lakehouse.cursor.generation import Generation, application_id
 from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.commit_info import COMPACTING, Commit, Rows
 from lakehouse.delta.log import NO_TABLE
@@ -147,12 +146,10 @@ class Mark:
         return not self.partitions or not partitions or not set(self.partitions).isdisjoint(partitions)
 
     def to_json(self) -> str:
+        rows, code = self.rows, self.code
         reads: dict[str, dict[str, Any]] = {
             source: {"table": at.table, "version": at.version}
-            | ({"lookup": True} if at.is_snapshot else {})
-            | ({"mapped": at.mapped} if at.mapped is not None else {})
-            | ({"time": at.time} if at.time is not None else {})
-            | ({"commit": at.commit} if at.commit is not None else {})
+            | _given(lookup=at.is_snapshot or None, mapped=at.mapped, time=at.time, commit=at.commit)
             for source, at in sorted(self.reads.items())
         }
         return json.dumps(
@@ -169,22 +166,24 @@ class Mark:
                     "code_version": self.code_version,
                     "reads": reads,
                 }
-                | ({"compared": True} if self.compared else {})
-                | ({"key": list(self.key)} if self.key else {})
-                | ({"aggregate": self.aggregate} if self.aggregate is not None else {})
-                | ({"everything": True} if self.everything else {})
-                | ({"log_after": self.log_after} if self.log_after is not None else {})
-                | ({} if self.definition is None else {"definition": dict(sorted(self.definition.items()))})
-                | ({"decided": self.decided} if self.decided is not None else {})
-                | ({"extract": self.extract.text} if self.extract is not None else {})
-                | ({"scope": self.scope} if self.scope is not None else {})
-                | ({"columns": self.columns} if self.columns is not None else {})
-                | ({"query": _query_to_json(self.query)} if self.query is not None else {})
-                | ({"code": _code_to_json(self.code)} if self.code is not None else {})
-                | ({"rows": _rows_to_json(self.rows)} if self.rows is not None else {})
-                | ({"beside": self.beside} if self.beside is not None else {})
-                | ({"quarantine": self.quarantine} if self.quarantine is not None else {})
-                | ({"lost_to": list(self.lost_to)} if self.lost_to else {})
+                | _given(
+                    compared=self.compared or None,
+                    key=list(self.key) or None,
+                    aggregate=self.aggregate,
+                    everything=self.everything or None,
+                    log_after=self.log_after,
+                    definition=None if self.definition is None else dict(sorted(self.definition.items())),
+                    decided=self.decided,
+                    extract=self.extract and self.extract.text,
+                    scope=self.scope,
+                    columns=self.columns,
+                    query=self.query and _query_to_json(self.query),
+                    code=code and {"kind": code.kind, "digest": code.digest, "parts": dict(code.parts)},
+                    rows=rows and [rows.inserted, rows.updated, rows.deleted],
+                    beside=self.beside,
+                    quarantine=self.quarantine,
+                    lost_to=list(self.lost_to) or None,
+                )
             },
             separators=(",", ":"),
         )
@@ -282,17 +281,9 @@ def rows_of(commit: Commit) -> Rows:
     return commit.rows if mark is None or mark.rows is None or commit.is_quiet else mark.rows
 
 
-def application_id(asset: str, partitions: tuple[str, ...], generation: Generation) -> str:
-    """Delta's `txnAppId` of an asset. Each partition (or range of partitions) and generation counts its own epochs."""
-    match partitions:
-        case ():
-            slice_ = ""
-        case (only,):
-            slice_ = f"/{only}"
-        case _:
-            digest = hashlib.sha256(json.dumps(partitions).encode()).hexdigest()[:8]
-            slice_ = f"/{partitions[0]}...{partitions[-1]}({len(partitions)}, {digest})"
-    return f"{asset}{slice_}:{generation}"
+def _given(**fields: Any) -> dict[str, Any]:
+    """The fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _partition_to_json(partitions: tuple[str, ...]) -> None | str | list[str]:
@@ -313,10 +304,6 @@ def _partition_from_json(value: Any) -> tuple[str, ...]:
     return (_text(value),)
 
 
-def _code_to_json(code: Code) -> dict[str, Any]:
-    return {"kind": code.kind, "digest": code.digest, "parts": dict(code.parts)}
-
-
 def _code_from_json(body: Any) -> Code:
     return Code(_text(body["kind"]), _text(body["digest"]), _texts_by_name(body["parts"]))
 
@@ -332,10 +319,6 @@ def _query_from_json(body: Any) -> QueryDigest:
         return QueryDigest(_text(next(iter(_texts(body)), None)))
     names, columns = (None if body.get(part) is None else _text(body[part]) for part in ("names", "columns"))
     return QueryDigest(_text(body["text"]), names, _text(body.get("kind", "")), columns)
-
-
-def _rows_to_json(rows: Rows) -> list[int | None]:
-    return [rows.inserted, rows.updated, rows.deleted]
 
 
 def _rows_from_json(body: Any) -> Rows:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from itertools import takewhile
 from typing import TypeAlias
 
 from lakehouse.cursor.cursor import Cursor, Known, Lost
@@ -10,6 +11,7 @@ from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import NOTHING_READ, Commits, Head, Log, commit_at, commits_between, log_kept
 from lakehouse.delta.table import Read
+from lakehouse.errors import ReadError
 
 DAY = 24 * 60 * 60 * 1000
 """Milliseconds. Delta keeps 30 days of a log unless told otherwise."""
@@ -255,3 +257,42 @@ def passed_commits_are_old(commits: tuple[Commit, ...], now: int) -> bool:
         now: Milliseconds since the epoch.
     """
     return bool(commits) and now - commits[0].timestamp > DAY
+
+
+def own_mark_is_old(cursor: Cursor, head: Head | None, log: Commits, now: int) -> bool:
+    """Whether log cleanup may soon remove the last own commit: it is a week old, or others have committed after it.
+
+    Cleanup keeps the newest commit, but a burst of other commits can make the mark old before the next run.
+    """
+    if not isinstance(cursor, Known) or head is None:
+        return False
+    times = [at.timestamp for version in {cursor.version, head.version} for at in log.commits(version, version)]
+    # Without times the table is gone, which the commit finds out.
+    return bool(times) and (max(times) - min(times) > DAY or now - min(times) > WEEK)
+
+
+def start_version(asset: str, name: str, log: Log, head: Head, read: Read) -> int:
+    """The version after which a first read starts.
+
+    Raises:
+        ReadError (START): A start outside the history, unless the input is clamped.
+    """
+    if isinstance(read.start, int):
+        if read.start > head.version and not read.clamp:
+            raise ReadError.start(asset, name, f"version {read.start}", f"ends at version {head.version}")
+        if commits_between(log, name, read.start, head.version) is None:
+            oldest = min(commit.version for commit in log.commits(head.version))
+            if not read.clamp:
+                raise ReadError.start(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
+            return oldest - 1
+        return min(read.start, head.version)
+    assert not isinstance(read.start, str)
+    millis = int(read.start.timestamp() * 1000)
+    # Where writers' clocks differ, a later commit may have an earlier time: it is read if one before it is.
+    commits = sorted(log.commits(head.version), key=lambda commit: commit.version)
+    until = tuple(takewhile(lambda commit: commit.timestamp <= millis, commits))
+    if until == tuple(commits) and until[-1].timestamp < millis and not read.clamp:
+        raise ReadError.start(asset, name, read.start.isoformat(), "has no commit that late")
+    if not until and commits[0].version > 0 and not read.clamp:
+        raise ReadError.start(asset, name, read.start.isoformat(), f"begins later, at version {commits[0].version}")
+    return until[-1].version if until else commits[0].version - 1

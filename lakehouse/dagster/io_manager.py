@@ -254,8 +254,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             code_version=spec.code_version,
             code=None if spec.code_version is not None else code_of(function_of(definition)),
             policy=table.policy.within(self.policy),
-            counts_touched_keys=kind.counts_touched_keys,
-            follows_columns=kind.follows_columns,
+            has_query=kind.has_query,
             follows_snapshot_inputs=kind.follows_snapshot_inputs,
         )
 

@@ -27,8 +27,9 @@ from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.text import quote
 from lakehouse.materialization import Materialization
+from lakehouse.read.asset import ViewReport
 from lakehouse.read.content import TIMESTAMP, VERSION, Everything, Feed, Nothing, SourceRead
-from lakehouse.read.run import Run, ViewReport
+from lakehouse.read.run import Run
 from lakehouse.spark.diagnosis import first_line
 from lakehouse.spark.table_version import SparkLog, TableVersion
 from lakehouse.spark.types import as_struct
@@ -200,7 +201,7 @@ def _lineage(execution: dg.AssetExecutionContext, run: Run, outcome: Outcome | N
     """
     if run.facts.view is not None:
         return {_LINEAGE: column_lineage(run.facts.view)} if run.facts.view.lineage else {}
-    is_repeated = isinstance(outcome, NothingToDo) and run.asset.counts_touched_keys
+    is_repeated = isinstance(outcome, NothingToDo) and run.asset.has_query
     last = _last_materialization(execution, run) if is_repeated else None
     lineage = None if last is None else last.metadata.get(_LINEAGE)
     return {} if lineage is None else {_LINEAGE: lineage}

@@ -144,10 +144,7 @@ class LiveFile:
 def live_files(files: Mapping[str, list[Any]], deleted: Mapping[str, int] | None) -> list[LiveFile]:
     """The files of a version.
 
-    Args:
-        files: Its files as deltalake lists them: the values of each column.
-        deleted: How many rows are deleted in the files that have deletion vectors, by the names of the files; None if
-            that is not known.
+    The files are as deltalake lists them; the deleted rows are None if they are not known.
     """
     partitions: list[Mapping[str, Any]] = files.get("partition") or [{}] * len(files["path"])
     listed = zip(files["path"], files["size_bytes"], files["num_records"], partitions, strict=True)

@@ -334,10 +334,7 @@ def images_of_many_rows(
 ) -> tuple[int, int] | None:
     """The images of changed rows that commits tell, and the rows of their tables, if the images are many; else None.
 
-    Args:
-        commits: The commits.
-        tables: The log and the version of each table whose rows would be read instead of the changes.
-        share: From so many images of a row on there are many, and never below `Limits.changes_to_count`.
+    They are many from `share` images of a row on, and never below `Limits.changes_to_count`.
     """
     images = sum((commit.rows for commit in commits), NO_ROWS).images
     if images is None or images < limits().changes_to_count:

@@ -132,9 +132,7 @@ _lock = Lock()
 def newest(path: str, last: Opened | None = None) -> Opened:
     """The newest version of the table in a directory.
 
-    Args:
-        path: The directory.
-        last: The table as the caller has had it last. More tables are held by callers than stay open here.
+    `last` is the table as the caller has had it last. More tables are held by callers than stay open here.
 
     Raises:
         TableNotFoundError: There is none.

@@ -62,11 +62,6 @@ Extent: TypeAlias = OneValue | Bounds
 def extent(text: str, window: Window | None, column_type: str) -> Extent:
     """What the partition of a text, or of a time window, is of a column.
 
-    Args:
-        text: The partition's key, or the part of the key that is about the column.
-        window: The time that the partition covers; None if it covers none.
-        column_type: The type of the column, as `DataType.simpleString()` says it.
-
     Raises:
         ValueError: The text is no value of the type.
     """
@@ -111,10 +106,6 @@ class Slice:
 
     def predicate(self, types: Mapping[str, str], prefix: str = "") -> str:
         """The SQL predicate that selects the slice.
-
-        Args:
-            types: The type of each column, as `DataType.simpleString()` says it; case does not matter in names.
-            prefix: What stands before each column name ("t." for example).
 
         Raises:
             WriteError: A key that is not a value of its column's type, a window finer than the values of its column, or
@@ -264,11 +255,7 @@ Inverse: TypeAlias = ByValue | ByTime
 def inverse(texts: Sequence[str], window: Callable[[str], Window] | None, column_type: str) -> Inverse:
     """What finds the partitions that a row belongs to: those whose extent has the row's value.
 
-    Args:
-        texts: The partitions' keys, or the parts of the keys that are about the column; in the order of time if they
-            have windows.
-        window: The time window of a key; None if the keys have none.
-        column_type: The type of the column.
+    Texts with time windows are in the order of time.
 
     Raises:
         ValueError: No key is a value of the type; the first of them.

@@ -335,12 +335,7 @@ class Read(Declared):
         return bool(self.exclude_operations or self.exclude_metadata)
 
     def leaves_out(self, operation: str, metadata: str | None) -> bool:
-        """Whether a commit is left out.
-
-        Args:
-            operation: The commit's operation, as the log names it.
-            metadata: The commit's `userMetadata`; None if it has none.
-        """
+        """Whether a commit is left out."""
         return operation in self.exclude_operations or any(text in (metadata or "") for text in self.exclude_metadata)
 
 

@@ -43,9 +43,7 @@ _SUFFIXES = {"tinyint": "Y", "smallint": "S", "bigint": "L"}
 def literal(value: Literal, kind: str = "") -> str:
     """A value as a SQL literal of its own type.
 
-    Args:
-        value: The value.
-        kind: The type of the column that it stands for, where a number or a time without a zone is to be of that type.
+    A number, or a time without a zone, is of the type `kind`, that of the column that it stands for.
     """
     match value:
         case None:

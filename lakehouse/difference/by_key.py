@@ -15,8 +15,7 @@ from lakehouse.delta.keys import KeyPredicate, KeySet
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import Literal, fold, literal, quote, same
-from lakehouse.difference.difference import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, difference, with_promises
-from lakehouse.difference.driver_difference import insertions, local_difference
+from lakehouse.difference.row_comparison import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, compare
 from lakehouse.difference.statements import (
     DELETE_WHERE_EXISTS,
     HELD_BY,
@@ -32,66 +31,9 @@ from lakehouse.difference.statements import (
 )
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
-from lakehouse.read.touched_keys import FromFeed
-from lakehouse.spark.driver_rows import Local, compute_once, is_empty, small
+from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.session import setting
 from lakehouse.spark.types import column_types
-
-
-def compare(
-    asset: str,
-    rows: DataFrame,
-    touched: Touched | None,
-    target: DataFrame,
-    key: tuple[str, ...],
-    partitions: tuple[str, ...],
-) -> DataFrame | Local:
-    """The difference, found in the cheapest way that is exact; at the driver if it is small.
-
-    - Any key may differ: all rows of both sides are grouped by key (`difference`).
-    - At most `one_task_keys` keys are touched: the rows with those, in one task.
-    - The result is at the driver, and the table holds none of its keys: nothing is compared (`insertions`).
-    - The result is at the driver: one scan of the table answers for its keys (`local_difference`).
-    - Otherwise: the rows with touched keys, as in the first way.
-    """
-    if touched is None or touched.is_everything:
-        return compute_once(difference(with_promises(asset, rows, touched), target, key, partition_columns=partitions))
-    if fold(touched.columns) == fold(key) and is_one_task(touched):
-        result, existing = with_promises(asset, rows, touched), touched.restrict(target)
-        changed = difference(result, existing, key, one_task=True, partition_columns=partitions)
-        return compute_once(changed, few=True)
-    # One column is read, not all of them.
-    new = touched.from_feed is FromFeed.NEW_ROWS and is_empty(touched.restrict(target))
-    result = _result(rows, touched)
-    if isinstance(result, Local):
-        changed = (
-            insertions(asset, result, key, touched)
-            if new
-            else local_difference(asset, result, target, key, touched, partition_columns=partitions)
-        )
-        if changed is not None:
-            return changed
-    rows = result.frame if isinstance(result, Local) else result
-    existing = target.limit(0) if new else touched.restrict(target)
-    return compute_once(difference(with_promises(asset, rows, touched), existing, key, partition_columns=partitions))
-
-
-def _result(rows: DataFrame, touched: Touched) -> Local | DataFrame:
-    """The result, at the driver if it is small. A result that may not be small is kept, and not computed a second time.
-
-    Many changes are not worth the try: their result is computed while it is compared.
-    """
-    if not touched.few:
-        return rows
-    if touched.values is not None and len(touched.values) > limits().tried_keys:
-        return compute_once(rows)
-    return small(rows) or rows
-
-
-def is_one_task(touched: Touched) -> bool:
-    """Whether the keys are so few that one task computes and compares what they identify."""
-    return touched.values is not None and len(touched.values) <= limits().one_task_keys
-
 
 REPLACE_ON = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"
 """Known to every Delta that knows `replaceOn` (4.3 and later); another would ignore it, and replace the whole table."""
@@ -106,6 +48,7 @@ def statement_by_key(
     rest: MarkOnly | Skip,
     judge: Callable[[Rows], None] = lambda _: None,
     *,
+    few: bool = False,
     asset: str | None = None,
     stamp: Callable[[DataFrame | Local], DataFrame | Local] = lambda changed: changed,
 ) -> Statement | Skip:
@@ -119,13 +62,14 @@ def statement_by_key(
         head: The table.
         rest: What remains to be done if no row differs.
         judge: Receives how many rows differ, and raises an error if these are too many.
+        few: Whether the rows are probably few, of a result that is about all keys.
         asset: The asset that promised the rows, if not that of the run.
         stamp: Adds to the rows that differ what is not compared.
     """
     key = run.table.key_columns
     within_key = touched is None or fold(touched.columns) <= fold(key)
     partitions = _few_partitions(run, head, within_key=within_key)
-    changed = compare(asset or run.name, rows, touched, target, key, partitions)
+    changed = compare(asset or run.name, rows, touched, target, key, partitions, few=few)
     counts, same_columns = counts_of(changed), len(rows.columns) == len(target.columns)
     judge(counts)
     return choose_statement(

@@ -17,7 +17,7 @@ from pyspark.sql.types import BooleanType
 
 from lakehouse.delta.expect import BROKEN_NAMES, OWN_COLUMNS, SHOWN_KEYS, Evaluation, Expect
 from lakehouse.delta.text import fold, quote
-from lakehouse.difference.difference import DELETE, OPERATION
+from lakehouse.difference.row_comparison import DELETE, OPERATION
 from lakehouse.difference.statements import (
     Create,
     DeleteMatched,
@@ -71,11 +71,6 @@ def judge_rows(run: Run, rows: DataFrame, *, few: bool) -> Judged:
 
     The rows are computed once: a second computation may give other rows, and a row that breaks an expectation in one of
     the two would be in neither table, or in the table unjudged.
-
-    Args:
-        run: The run.
-        rows: The rows that the run would write, in the columns of the table.
-        few: Whether they are probably few, so that bringing them to the driver is tried first.
 
     Raises:
         WriteError (UNKNOWN_CONDITION): Spark cannot evaluate an expectation over these rows.
@@ -170,10 +165,7 @@ def _can_be_computed(rows: DataFrame) -> bool:
 def judge_statement(run: Run, statement: Statement | Skip, judged: Column | None = None) -> Statement | Skip:
     """The statement, once what its table expects of the rows that it inserts and updates is evaluated and told.
 
-    Args:
-        run: The run.
-        statement: What is to be committed.
-        judged: Which of these rows are judged; None for all of them.
+    `judged` says which of these rows are judged; None for all of them.
 
     Raises:
         WriteError (UNKNOWN_CONDITION), ExpectationError: As of `judge_rows`.

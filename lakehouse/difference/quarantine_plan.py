@@ -12,17 +12,17 @@ from lakehouse.cursor.find import find_cursor
 from lakehouse.delta.expect import NTH, RUN_ID, SUFFIX
 from lakehouse.delta.log import Head, version_of
 from lakehouse.delta.text import quote
-from lakehouse.difference.broken_promises import breach_sql
 from lakehouse.difference.by_key import statement_by_key
-from lakehouse.difference.difference import OPERATION, difference, with_promises
 from lakehouse.difference.expectations import Judged
+from lakehouse.difference.row_comparison import OPERATION, difference, with_promises
 from lakehouse.difference.statements import Create, Planned, Skip, Statement, WithQuarantine
 from lakehouse.errors import TableError
-from lakehouse.read.asset import Asset, PastRows
-from lakehouse.read.run import OtherTable, Run
+from lakehouse.read.asset import Asset, OtherTable, PastRows
+from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
+from lakehouse.spark.broken_promises import Breach, breach_sql
 from lakehouse.spark.driver_rows import Local
-from lakehouse.spark.fitting import Breach, fit
+from lakehouse.spark.fitting import fit
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import comparable
 
@@ -39,14 +39,7 @@ def with_quarantine(
 ) -> Planned:
     """The statement of the table, and before it that of its quarantine, if the table has one or had one.
 
-    Args:
-        spark: The session.
-        run: The run.
-        statement: The statement of the table.
-        judged: The rows of the result by what the table expects of them, those of the run's partitions.
-        touched: The keys that the rows are about; None if they are about all of them.
-        head: The table.
-        one_each: Whether a key has one rejected row at most, because later runs may see only some of its rows.
+    With `one_each` a key has one rejected row at most, because later runs may see only some of its rows.
 
     Raises:
         WriteError (BROKEN_PROMISE): While the rows are written: a key has two, and `one_each`.
@@ -104,10 +97,7 @@ def _plan(
 def with_numbers(rejected: DataFrame, key: tuple[str, ...], *, one_each: bool = False) -> DataFrame:
     """The rows, each with its number among those of its key: in the order of their values, so always the same.
 
-    Args:
-        rejected: The rows.
-        key: The key of the table.
-        one_each: Whether a key with two rows breaks a promise (`Breach.TWICE`).
+    With `one_each` a key with two rows breaks a promise (`Breach.TWICE`).
     """
     order = [F.expr(text) for text in comparable(rejected.schema).values()]
     number = F.row_number().over(Window.partitionBy(*map(quote, key)).orderBy(*order))

@@ -81,12 +81,7 @@ def judge_outside(
     A result that speaks of some keys alone may well be about rows of other partitions, as those of a late day. It
     counts only if the table holds no row of the run's partitions either.
 
-    Args:
-        run: The run.
-        result: The rows of the result, of any partition.
-        stored: What the table holds in the run's partitions; None if there is no table yet.
-        statement: What the run would do.
-        whole: Whether the result speaks of all rows of the run's partitions.
+    A `whole` result speaks of all rows of the run's partitions.
 
     Raises:
         WriteError (BROKEN_PROMISE): All rows lie outside, and the policy refuses that.

@@ -1,4 +1,4 @@
-"""What one run knows about its asset from the definition, and what a user asks of the run by its tags."""
+"""What one run knows about its asset: from the definition, from a user's run tags, and from what its write says."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,9 @@ from enum import Enum
 from typing import Literal
 
 from lakehouse.cursor.code import Code
-from lakehouse.cursor.mark import Mark
+from lakehouse.cursor.extract_version import ExtractVersion
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Read, Table
 from lakehouse.errors import Adoption, Allowed
@@ -59,9 +61,8 @@ class Asset:
         code_version: Its code version.
         code: The code of its function; None if its code version stands for it, or if it cannot be read.
         policy: What a run may do: the table's policy, then the manager's.
-        counts_touched_keys: Whether its write finds out how many keys are touched before a row is computed, so that the
-            number of changed rows decides nothing.
-        follows_columns: Whether other columns of a source are a reason to compute the result again.
+        has_query: Whether a query gives its rows. Then touched keys are counted before a row is computed, so that the
+            number of changed rows decides nothing, and other columns of a source are a reason to compute it again.
         follows_snapshot_inputs: Whether a snapshot input that moved is a reason to compute the result again.
     """
 
@@ -75,8 +76,7 @@ class Asset:
     code_version: str | None = None
     code: Code | None = None
     policy: Policy = Policy()
-    counts_touched_keys: bool = False
-    follows_columns: bool = False
+    has_query: bool = False
     follows_snapshot_inputs: bool = False
 
     @property
@@ -96,6 +96,18 @@ class Asset:
                 return "go on"
             case PastRows.KEPT:
                 return "refuse"
+
+    def position_in(self, reads: Mapping[str, Position], source: str, table_id: str) -> Position | None:
+        """How far a source has been read. An `Append` also finds a renamed source by its table id.
+
+        Otherwise a first read would add everything again. A copied directory has the same table id, so only names that
+        the asset no longer reads count as former names.
+        """
+        if source in reads or self.past is not PastRows.APPENDED:
+            return reads.get(source)
+        current = frozenset(self.inputs.values())
+        former = [at for was, at in reads.items() if was not in current]
+        return next((at for at in former if at.table == table_id and not at.is_snapshot), None)
 
     def must_record_code(self, mark: Mark) -> bool:
         """Whether a mark lacks the code or has another, so that it would be believed, or compared, more than once."""
@@ -135,3 +147,57 @@ class UserRequest:
         """What the mark of the run's commit keeps of the request."""
         restated = () if self.restate_from is None else (f"restated from {self.restate_from}"[:200],)
         return *restated, *(f"allowed {each}" for each in sorted(self.allowed))
+
+
+@dataclass(frozen=True, slots=True)
+class ViewReport:
+    """What a `View` says of itself in a run.
+
+    Args:
+        computed: What was computed, and why, as a clause.
+        followed: How its tables are followed, as sentences.
+        lineage: The columns of sources, each after the source's name, of which each column of the result takes its
+            value.
+    """
+
+    computed: str
+    followed: tuple[str, ...] = ()
+    lineage: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict[str, tuple[tuple[str, str], ...]])
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFacts:
+    """What a write says of itself, for the mark of its commit and the page of its asset; each kind has its own parts.
+
+    Args:
+        extract: Of extracts: the version of the extract that the table holds after this run.
+        scope: Of extracts: the digest of the scope; None also if it has too many values.
+        columns: Of a `Merge`: the digest of the columns of the result.
+        query: Of a `View`: its query, once the result was planned.
+        sums: Of counts and sums: their digest.
+        view: Of a `View`: what it says of itself.
+        archives_source: Of an `Append`: whether it adds the whole log of its one source.
+    """
+
+    extract: ExtractVersion | None = None
+    scope: str | None = None
+    columns: str | None = None
+    query: QueryDigest | None = None
+    sums: str | None = None
+    view: ViewReport | None = None
+    archives_source: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTable:
+    """The other table, of a table and its quarantine, as the marks of both name it; empty without a quarantine.
+
+    Args:
+        version: The version of the quarantine that goes with the commit; in the run of a quarantine, of the table.
+        quarantine: The table id of the quarantine.
+        sets_all: Whether the run of a quarantine sets all of it (or of its partitions), and not the rows of some keys.
+    """
+
+    version: int | None = None
+    quarantine: str | None = None
+    sets_all: bool = False

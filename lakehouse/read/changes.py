@@ -24,9 +24,9 @@ from lakehouse.read.content import (
 )
 from lakehouse.read.touched import Touched, require
 from lakehouse.read.touched_keys import EveryKey, FromFeed, SomeKeys, UnreadRows
+from lakehouse.spark.broken_promises import not_appended
 from lakehouse.spark.driver_rows import Local, is_empty
 from lakehouse.spark.exactness import named_in
-from lakehouse.spark.fitting import not_appended
 
 
 @dataclass(frozen=True, slots=True)

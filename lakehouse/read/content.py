@@ -56,13 +56,7 @@ LOG_NAMES = {CHANGE: "change_type", VERSION: "commit_version", TIMESTAMP: "commi
 
 
 def as_inserted(rows: DataFrame, version: int, committed: int) -> DataFrame:
-    """Rows as the feed gives those that a commit inserted.
-
-    Args:
-        rows: The rows.
-        version: The version of the commit.
-        committed: When it was made, in milliseconds since the epoch.
-    """
+    """Rows as the feed gives those that a commit inserted; its time is in milliseconds since the epoch."""
     at = F.timestamp_millis(F.lit(committed))
     return rows.withColumns({CHANGE: F.lit(INSERT), VERSION: F.lit(version).cast("bigint"), TIMESTAMP: at})
 

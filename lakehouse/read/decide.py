@@ -221,7 +221,7 @@ def warning_of_new_code(
     """
     if together is not None or not asset.incremental or not isinstance(cursor, Known):
         return None
-    if asset.follows_columns and asset.policy.new_code == "compare":
+    if asset.has_query and asset.policy.new_code == "compare":
         before = cursor.mark.definition or {}
         why = why_handed_otherwise(before, definition, asset.policy.ignored_config)
     else:

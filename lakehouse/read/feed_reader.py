@@ -44,11 +44,7 @@ def _predicate(commit: Commit) -> str | None:
 def feed_by_commit(at: TableVersion, commits: tuple[Commit, ...], first: int, last: int) -> DataFrame:
     """The feed of a range of versions, each read by itself. A version whose feed fails is compared with the one before.
 
-    Args:
-        at: The table, pinned at the end of the range.
-        commits: The range.
-        first: The oldest version to read.
-        last: The newest, under the same schema.
+    The versions `first` to `last` have one schema.
     """
     with_rows = (commit for commit in commits if first <= commit.version <= last and not commit.is_quiet)
     return at.unite([_feed_of(at, commit) for commit in with_rows])

@@ -95,10 +95,7 @@ def why_laid_out_since(log: Log, later: Iterable[Commit], at: TableVersion) -> s
     Delta reads the files of an older commit with the newest version's partition columns: a column that is a
     partition's by now is then NULL in every row (Delta: `CDCReaderBase`, legacy schema mode).
 
-    Args:
-        log: The table's log.
-        later: The commits after the feed's last one, up to the newest that Spark may have seen.
-        at: The table at the feed's last version.
+    These are the commits after the feed's last version, up to the newest that Spark may have seen.
     """
     suspects = [commit for commit in later if not commit.is_quiet and _may_change_layout(commit)]
     if not suspects:

@@ -156,11 +156,6 @@ SWITCH_ON = "Switch it on once: ALTER TABLE ... SET TBLPROPERTIES ('delta.enable
 def forecast_input(plan: ReadPlan, source: Source, now: int) -> InputForecast:
     """How an input would be read.
 
-    Args:
-        plan: What a run would read of it.
-        source: The source.
-        now: Milliseconds since the epoch.
-
     Raises:
         UnreadableLogError: A log cannot be read.
     """

@@ -15,16 +15,15 @@ puts a run tag down and runs again (lakehouse/dagster/failures.py), the tag come
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from typing import TypeAlias
 
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import read_in
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import cap, unread_after, why_compared_again
+from lakehouse.cursor.unread import cap, start_version, unread_after, why_compared_again
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.limits import limits
-from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commits_between, images_of_many_rows
+from lakehouse.delta.log import NOTHING_READ, VersionRange, images_of_many_rows
 from lakehouse.delta.table import Read
 from lakehouse.errors import GO_ON_FROM, ReadError
 from lakehouse.read.archive import Archived, Unanswered
@@ -155,9 +154,7 @@ class ReadFeed:
     def without_feed(self, reason: str, *, is_believed: bool = True) -> "ReadPlan":
         """What is read instead, because the feed turned out to be unreadable or wrong.
 
-        Args:
-            reason: Why the feed is not read, as the second half of a sentence.
-            is_believed: Whether an archive can have kept right rows of the feed.
+        If the feed `is_believed`, an archive can have kept right rows of it.
         """
         return _without_feed(self.facts, self.batch.position, reason, None if is_believed else UNRELIABLE)
 
@@ -244,33 +241,6 @@ def _first_read(facts: InputFacts) -> ReadPlan:
     return _read_after(replace(facts, position=position), position)
 
 
-def start_version(asset: str, name: str, log: Log, head: Head, read: Read) -> int:
-    """The version after which a first read starts.
-
-    Raises:
-        ReadError (START): A start outside the history, unless the input is clamped.
-    """
-    if isinstance(read.start, int):
-        if read.start > head.version and not read.clamp:
-            raise ReadError.start(asset, name, f"version {read.start}", f"ends at version {head.version}")
-        if commits_between(log, name, read.start, head.version) is None:
-            oldest = min(commit.version for commit in log.commits(head.version))
-            if not read.clamp:
-                raise ReadError.start(asset, name, f"version {read.start}", f"begins later, at version {oldest}")
-            return oldest - 1
-        return min(read.start, head.version)
-    assert not isinstance(read.start, str)
-    millis = int(read.start.timestamp() * 1000)
-    # Where writers' clocks differ, a later commit may have an earlier time: it is read if one before it is.
-    commits = sorted(log.commits(head.version), key=lambda commit: commit.version)
-    until = tuple(takewhile(lambda commit: commit.timestamp <= millis, commits))
-    if until == tuple(commits) and until[-1].timestamp < millis and not read.clamp:
-        raise ReadError.start(asset, name, read.start.isoformat(), "has no commit that late")
-    if not until and commits[0].version > 0 and not read.clamp:
-        raise ReadError.start(asset, name, read.start.isoformat(), f"begins later, at version {commits[0].version}")
-    return until[-1].version if until else commits[0].version - 1
-
-
 def _whole(facts: InputFacts, plan: Reconcile | FirstRead | LacksFeed) -> ReadPlan:
     """The whole source is read, unless an `Append` would add it to a table that may hold rows of it."""
     if facts.asset.past.is_comparable or not facts.holds_rows:
@@ -322,7 +292,7 @@ def _why_dear(facts: InputFacts, batch: Batch) -> str | None:
     that counts its touched keys chooses by them.
     """
     asset, at = facts.asset, batch.at
-    may_choose = asset.policy.chosen_refresh == "auto" and not asset.counts_touched_keys
+    may_choose = asset.policy.chosen_refresh == "auto" and not asset.has_query
     may_choose = may_choose and len(asset.inputs) == 1 and at.where is None
     if not may_choose or asset.past is not PastRows.COMPUTED or not facts.read.is_whole or batch.behind:
         return None
@@ -336,11 +306,7 @@ def _why_dear(facts: InputFacts, batch: Batch) -> str | None:
 def _without_feed(facts: InputFacts, position: Position, reason: str, not_asked: str | None = None) -> ReadPlan:
     """The archive that the input names, or what is read without one.
 
-    Args:
-        facts: What is known of the input.
-        position: The position after which the changes are to be read.
-        reason: Why the feed is not read.
-        not_asked: Why the archive cannot hold the changes; None if it can.
+    `not_asked` is why the archive cannot hold the changes; None if it can.
     """
     if facts.archive is None:
         return _without_changes(facts, reason)

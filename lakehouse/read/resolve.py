@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
-from lakehouse.cursor.generation import FIRST_GENERATION
-from lakehouse.cursor.mark import Mark, application_id
+from lakehouse.cursor.generation import FIRST_GENERATION, application_id
+from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import readable_mark
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commit_at
@@ -39,12 +39,8 @@ def read_changes(
 ) -> SourceRead:
     """The changes of a source, up to the version that the source is pinned at.
 
-    Args:
-        plan: What to read of it.
-        facts: What is known of the input.
-        feeds: What this run has read so far.
-        ahead: Called before Spark reads a feed, to fetch in the meantime what is needed later.
-        cause: The error because of which another plan was not carried out; None if there was none.
+    `ahead` is called before Spark reads a feed, to fetch in the meantime what is needed later. `cause` is the error
+    because of which another plan was not carried out.
 
     Raises:
         ReadError (CHANGE_FEED_DISABLED): A first read of a source that keeps no feed.
@@ -151,12 +147,7 @@ def unique_key(
     its key can be had, because Delta enforces no key. In a partitioned table nothing is assumed: a key may be in
     several partitions.
 
-    Args:
-        log: The source's log.
-        head: Where it stood.
-        asset: The asset that owns the table, if one does.
-        promised: The columns that are believed of a table that no asset has ever written; empty if none are.
-        commits: The commits of the range.
+    The promised columns are believed of a table that no asset has ever written.
     """
     if head.partition_columns or any(commit.operation == "RESTORE" for commit in commits):
         return ()

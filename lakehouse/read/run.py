@@ -9,74 +9,19 @@ from pyspark.sql.types import StructType
 
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import TRACK, Definition, digest, partial_sources
-from lakehouse.cursor.extract_version import ExtractVersion
-from lakehouse.cursor.mark import Mark, Position, application_id
-from lakehouse.cursor.query_digest import QueryDigest
-from lakehouse.cursor.unread import DAY, WEEK, passed_commits_are_old
+from lakehouse.cursor.generation import application_id
+from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.unread import passed_commits_are_old
 from lakehouse.delta.commit_info import Rows
-from lakehouse.delta.log import Head, Log, Size, total, version_of
+from lakehouse.delta.log import Head, Size, total, version_of
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
-from lakehouse.read.asset import Asset, PastRows, UserRequest
+from lakehouse.read.asset import Asset, OtherTable, PastRows, UserRequest, WriteFacts
 from lakehouse.read.content import Nothing, SourceRead
 from lakehouse.read.decide import Reconcile, Refuse, computes_everything, warning_of_new_code
 from lakehouse.read.feed_trust import Source
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import partition_types
-
-
-@dataclass(frozen=True, slots=True)
-class ViewReport:
-    """What a `View` says of itself in a run.
-
-    Args:
-        computed: What was computed, and why, as a clause.
-        followed: How its tables are followed, as sentences.
-        lineage: The columns of sources, each after the source's name, of which each column of the result takes its
-            value.
-    """
-
-    computed: str
-    followed: tuple[str, ...] = ()
-    lineage: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict[str, tuple[tuple[str, str], ...]])
-
-
-@dataclass(frozen=True, slots=True)
-class WriteFacts:
-    """What a write says of itself, for the mark of its commit and the page of its asset; each kind has its own parts.
-
-    Args:
-        extract: Of extracts: the version of the extract that the table holds after this run.
-        scope: Of extracts: the digest of the scope; None also if it has too many values.
-        columns: Of a `Merge`: the digest of the columns of the result.
-        query: Of a `View`: its query, once the result was planned.
-        sums: Of counts and sums: their digest.
-        view: Of a `View`: what it says of itself.
-        archives_source: Of an `Append`: whether it adds the whole log of its one source.
-    """
-
-    extract: ExtractVersion | None = None
-    scope: str | None = None
-    columns: str | None = None
-    query: QueryDigest | None = None
-    sums: str | None = None
-    view: ViewReport | None = None
-    archives_source: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class OtherTable:
-    """The other table, of a table and its quarantine, as the marks of both name it; empty without a quarantine.
-
-    Args:
-        version: The version of the quarantine that goes with the commit; in the run of a quarantine, of the table.
-        quarantine: The table id of the quarantine.
-        sets_all: Whether the run of a quarantine sets all of it (or of its partitions), and not the rows of some keys.
-    """
-
-    version: int | None = None
-    quarantine: str | None = None
-    sets_all: bool = False
 
 
 class CommitReason(Enum):
@@ -184,10 +129,6 @@ class Run:
         return version_of(self.head)
 
     @property
-    def table_id(self) -> str | None:
-        return None if self.head is None else self.head.table_id
-
-    @property
     def inputs(self) -> Size | None:
         """How much its inputs hold together; None if there are none, or if one size is unknown."""
         return total(self.sizes)
@@ -212,17 +153,6 @@ class Run:
     def leaves_out(self, source: str) -> bool:
         """Whether the run does not read every change of a source."""
         return source in partial_sources(self.definition)
-
-    @property
-    def adopts(self) -> bool:
-        """Whether the run may write to a table that holds rows of another program."""
-        match self.asset.past:
-            case PastRows.KEPT:
-                return False
-            case PastRows.DELIVERED if "version" in self.request.allowed:
-                return True
-            case PastRows.COMPUTED | PastRows.DELIVERED | PastRows.APPENDED:
-                return self.compares_everything or self.continued_from is not None
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -297,7 +227,7 @@ class Run:
             return CommitReason.EXTRACT
         if self.is_redefined:
             return CommitReason.REDEFINED
-        if self.asset.follows_columns and self.columns_changed:
+        if self.asset.has_query and self.columns_changed:
             return CommitReason.COLUMNS
         if self.must_record:
             return CommitReason.LOG_CLEANUP
@@ -305,10 +235,10 @@ class Run:
             return CommitReason.CONTINUED
         if self.cursor.stale_base:
             return CommitReason.STALE_BASE
-        reads = self.reads
+        reads, is_read_whole = self.reads, computes_everything(self.asset)
         passes = any(
             changes.name not in self.cursor.reads
-            or (_moves(changes) and not self._stands_by_policy(reads[changes.name], self.cursor.reads[changes.name]))
+            or (_moves(changes) and not (is_read_whole and reads[changes.name] == self.cursor.reads[changes.name]))
             for changes in self.changes
         )
         return CommitReason.PASSED if passes else None
@@ -316,10 +246,6 @@ class Run:
     def is_due(self) -> bool:
         """Whether a commit is due although no row of the result differs: also for a snapshot input that moved."""
         return bool(self.changes and self.snapshot_inputs_moved) or self.commit_reason() is not None
-
-    def _stands_by_policy(self, at: Position, was: Position) -> bool:
-        """Whether a source that each run reads as a whole has not moved since the last run."""
-        return at == was and computes_everything(self.asset)
 
     def has_nothing_to_do(self) -> bool:
         """Whether the table already holds the result: no source has changes, and no commit is due."""
@@ -418,37 +344,3 @@ def _moves(changes: SourceRead) -> bool:
     """Whether the range contains something that the next run should not look at again."""
     has_rows = any(not commit.is_quiet for commit in changes.commits)  # some may have been left out
     return not isinstance(changes.content, Nothing) or has_rows or changes.behind > 0
-
-
-def position_of(run: Run, source: str, table_id: str) -> Position | None:
-    """How far a source has been read. An `Append` also finds a renamed source by its table id.
-
-    Otherwise a first read would add everything again. A copied directory has the same table id, so only names that
-    the asset no longer reads count as former names.
-    """
-    reads = run.cursor.reads
-    if source in reads or run.asset.past is not PastRows.APPENDED:
-        return reads.get(source)
-    current = frozenset(run.asset.inputs.values())
-    former = [at for was, at in reads.items() if was not in current]
-    return next((at for at in former if at.table == table_id and not at.is_snapshot), None)
-
-
-def own_mark_is_old(run: Run, log: Log, now: int) -> bool:
-    """Whether log cleanup may soon remove the last own commit: it is a week old, or others have committed after it.
-
-    Cleanup keeps the newest commit, but a burst of other commits can make the mark old before the next run.
-
-    Args:
-        run: The run.
-        log: The log of its table.
-        now: Milliseconds since the epoch.
-    """
-    cursor, head = run.cursor, run.head
-    if not isinstance(cursor, Known) or head is None:
-        return False
-    if not run.asset.incremental and cursor.mark.extract is None:
-        return False
-    times = [at.timestamp for version in {cursor.version, head.version} for at in log.commits(version, version)]
-    # Without times the table is gone, which the commit finds out.
-    return bool(times) and (max(times) - min(times) > DAY or now - min(times) > WEEK)

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.delta.keys import KeyPredicate
+from lakehouse.delta.limits import limits
 from lakehouse.delta.text import Literal, fold, quote
 from lakehouse.errors import ReadError, WriteError
 from lakehouse.read.content import SourceRead, Use, rows_after
@@ -84,6 +85,11 @@ class Touched:
     def few(self) -> bool:
         """Whether the changes were so few that what follows from them may be brought to the driver."""
         return isinstance(self.touched, SomeKeys) and not isinstance(self.touched.rows, UnreadRows)
+
+    @property
+    def is_one_task(self) -> bool:
+        """Whether the keys are so few that one task computes and compares what they identify."""
+        return self.values is not None and len(self.values) <= limits().one_task_keys
 
     @property
     def from_feed(self) -> FromFeed:

@@ -5,7 +5,7 @@ A source that has only its current rows has no events: its history is kept by `H
 In: every event of some keys, in any order. Out: `Events`, which a `Merge(events, touched)` commits: of `type1` their
 current rows, of `type2` their rows with intervals.
 Law: the result depends on the events alone, not on the order in which they arrived, nor on how they were batched.
-Read: columns, events, ignored_nulls, dimensions.
+Read: columns, events, dimensions.
 """
 
 from lakehouse.scd.dimensions import as_of, type1, type2

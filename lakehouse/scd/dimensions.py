@@ -14,14 +14,15 @@ from lakehouse.scd.events import (
     NEXT,
     SEQUENCE,
     Events,
+    columns_of_null_updates,
     complete_sequence,
+    fill,
     in_order,
     mark_events,
     over_keys,
     over_past,
     with_options,
 )
-from lakehouse.scd.ignored_nulls import NullUpdates, fill
 from lakehouse.spark.types import comparable
 
 _TRUNCATES, _LOW = "__scd_truncates", "__scd_low"
@@ -69,21 +70,10 @@ def type1(
             upserts of a key at one sequence differ.
     """
     function = "scd.type1()"
-    layout = ResultColumns.of(
-        function,
-        events.schema,
-        keys,
-        ColumnChoice("column_list", "except_column_list", column_list, except_column_list),
-    )
-    ignored = NullUpdates(
-        ignore_null_updates,
-        ColumnChoice(
-            "ignore_null_updates_column_list",
-            "ignore_null_updates_except_column_list",
-            ignore_null_updates_column_list,
-            ignore_null_updates_except_column_list,
-        ),
-    ).columns(function, layout)
+    selected = ColumnChoice("column_list", "except_column_list", column_list, except_column_list)
+    layout = ResultColumns.of(function, events.schema, keys, selected)
+    only, without = ignore_null_updates_column_list, ignore_null_updates_except_column_list
+    ignored = columns_of_null_updates(function, layout, only, without, everywhere=ignore_null_updates)
     conditions = {DELETES: ("apply_as_deletes", "FALSE" if apply_as_deletes is None else apply_as_deletes)}
     if apply_as_truncates is not None:
         conditions[_TRUNCATES] = ("apply_as_truncates", apply_as_truncates)
@@ -151,27 +141,16 @@ def type2(
             upserts of a key at one sequence differ.
     """
     function = "scd.type2()"
-    layout = ResultColumns.of(
-        function,
-        events.schema,
-        keys,
-        ColumnChoice("column_list", "except_column_list", column_list, except_column_list),
-    )
+    selected = ColumnChoice("column_list", "except_column_list", column_list, except_column_list)
+    layout = ResultColumns.of(function, events.schema, keys, selected)
     tracked = ColumnChoice(
         "track_history_column_list",
         "track_history_except_column_list",
         track_history_column_list,
         track_history_except_column_list,
     ).of(function, layout.values)
-    ignored = NullUpdates(
-        ignore_null_updates,
-        ColumnChoice(
-            "ignore_null_updates_column_list",
-            "ignore_null_updates_except_column_list",
-            ignore_null_updates_column_list,
-            ignore_null_updates_except_column_list,
-        ),
-    ).columns(function, layout)
+    only, without = ignore_null_updates_column_list, ignore_null_updates_except_column_list
+    ignored = columns_of_null_updates(function, layout, only, without, everywhere=ignore_null_updates)
     deletes = ("apply_as_deletes", "FALSE" if apply_as_deletes is None else apply_as_deletes)
     ordered = in_order(mark_events(function, events, layout, sequence_by, {DELETES: deletes}), layout)
     values = list(comparable(layout.fields(tracked)).values())

@@ -3,6 +3,7 @@
 Errors that depend on rows are raised inside the plan, where a commit finds them as broken promises.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,14 +14,14 @@ from pyspark.sql.types import BooleanType, DataType, StructType
 
 from lakehouse.delta.text import fold, literal, quote, quote_all, same
 from lakehouse.errors import WriteError
-from lakehouse.scd.columns import ResultColumns, require_order
+from lakehouse.scd.columns import ColumnChoice, ResultColumns, require_order
+from lakehouse.spark.broken_promises import BROKEN, Breach
 from lakehouse.spark.diagnosis import first_line
-from lakehouse.spark.fitting import BROKEN, Breach
 from lakehouse.spark.types import comparable
 
 SEQUENCE, DELETES, NEXT = "__scd_sequence", "__scd_deletes", "__scd_next"
 """Of an event: its sequence, whether it deletes its key, and the sequence of the key's next event (NULL: none)."""
-_BEFORE = "__scd_before"
+_BEFORE, _DELETED = "__scd_before", "__scd_deleted"
 Condition: TypeAlias = tuple[str, str | Column]
 """The name of an option, and its value: a column, or an expression."""
 
@@ -190,3 +191,70 @@ def _problem(rule: str, layout: ResultColumns, columns: str) -> str:
     of_event = f"struct({key}) AS key, {columns} AS columns, CAST({SEQUENCE} AS STRING) AS at"
     event = f"to_json(struct({kind}, {of_event}), map('ignoreNullFields', 'false'))"
     return f"concat({literal(BROKEN)}, {event})"
+
+
+def columns_of_null_updates(
+    function: str, layout: ResultColumns, only: Sequence[str] | None, without: Sequence[str] | None, *, everywhere: bool
+) -> tuple[str, ...]:
+    """The columns that keep their value where an update says NULL, of those that are kept and no key.
+
+    Raises:
+        WriteError (EVENT_OPTION): More than one of the options is given, or a list that is empty or names another
+            column.
+    """
+    option = "ignore_null_updates"
+    choice = ColumnChoice(f"{option}_column_list", f"{option}_except_column_list", only, without)
+    if everywhere and choice.is_given:
+        other = choice.option if only is not None else choice.except_option
+        raise WriteError.event_option(
+            function, "ONE_NULL_OPTION", f"was given both {option} and {other}", "Give one of the two."
+        )
+    if only is not None and not only:
+        raise WriteError.event_option(
+            function, "EMPTY_COLUMN_LIST", f"was given an empty {choice.option}", "Leave the option out."
+        )
+    return choice.of(function, layout.values) if everywhere or choice.is_given else ()
+
+
+def fill(frame: DataFrame, layout: ResultColumns, columns: tuple[str, ...]) -> DataFrame:
+    """The events in their order, with each leaf of some columns as the events up to each have left it (R14 to R18).
+
+    A leaf has the newest value that an upsert gave it since the key was last deleted, so a late event fills the leaves
+    that later events left NULL, and nothing from before a delete comes back.
+    """
+    if not columns:
+        return frame
+    kinds = {name: layout.schema[name].dataType for name in columns}
+    leaves = {leaf: f"__scd_leaf_{i}" for i, leaf in enumerate(_leaves_of(kinds))}
+    over = over_past(layout.keys, SEQUENCE)
+    given = f"CASE WHEN NOT {DELETES} AND {{0}} IS NOT NULL THEN struct({SEQUENCE} AS at, {{0}} AS value) END"
+    authored = [f"last({given.format(leaf)}, TRUE) {over} AS {alias}" for leaf, alias in leaves.items()]
+    deleted = f"last(CASE WHEN {DELETES} THEN {SEQUENCE} END, TRUE) {over} AS {_DELETED}"
+    filled = (
+        f"{_fill(quote(name), kinds[name], leaves)} AS {quote(name)}" if name in kinds else quote(name)
+        for name in layout.names
+    )
+    return frame.selectExpr("*", *authored, deleted).selectExpr(*filled, SEQUENCE, DELETES, NEXT)
+
+
+def _leaves_of(kinds: dict[str, DataType]) -> Iterator[str]:
+    for name, kind in kinds.items():
+        yield from _leaves(quote(name), kind)
+
+
+def _leaves(path: str, kind: DataType) -> Iterator[str]:
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield from _leaves(f"{path}.{quote(field.name)}", field.dataType)
+    else:
+        yield path
+
+
+def _fill(path: str, kind: DataType, leaves: dict[str, str]) -> str:
+    """A value of its leaves; a struct all of whose leaves are NULL is NULL (R18)."""
+    if not isinstance(kind, StructType):
+        alias = leaves[path]
+        return f"CASE WHEN {_DELETED} IS NULL OR {alias}.at > {_DELETED} THEN {alias}.value END"
+    fields = {field.name: _fill(f"{path}.{quote(field.name)}", field.dataType, leaves) for field in kind.fields}
+    is_known = " OR ".join(f"({value}) IS NOT NULL" for value in fields.values())
+    return f"CASE WHEN {is_known} THEN struct({', '.join(f'{v} AS {quote(n)}' for n, v in fields.items())}) END"

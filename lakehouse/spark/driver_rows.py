@@ -1,6 +1,6 @@
 """Few rows at the driver: as Arrow, as a local relation, and compared as Spark compares them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from inspect import signature
@@ -24,23 +24,39 @@ from pyspark.sql.types import (
 
 from lakehouse.delta.keys import is_literal
 from lakehouse.delta.limits import limits
-from lakehouse.delta.text import Literal, quote
+from lakehouse.delta.text import Literal, quote, same
 from lakehouse.spark.diagnosis import causes, message
 from lakehouse.spark.exactness import REPLACED
 from lakehouse.spark.session import is_connect
 from lakehouse.spark.types import ATOMS, comparable
 
-MORE = "__more"
+ONE, MORE = "__one", "__more"
 
 
 def bag_difference(rows: DataFrame, existing: DataFrame) -> DataFrame:
     """Rows counted with their repetitions: `MORE` > 0 where the result has more of a row than the table."""
-    columns = [quote(name) for name in existing.columns]
-    texts = comparable(existing.schema).values()
-    both = rows.select(*columns).withColumn("__one", F.lit(1)).union(existing.withColumn("__one", F.lit(-1)))
-    grouped = both.groupBy(*(F.expr(text).alias(f"__by_{i}") for i, text in enumerate(texts)))
-    first = [F.first(F.col(quote(name))).alias(name) for name in existing.columns]
-    return grouped.agg(*first, F.sum("__one").alias(MORE)).where(F.col(MORE) != 0).select(*columns, MORE)
+    both = (
+        rows.select(*map(quote, existing.columns)).withColumn(ONE, F.lit(1)).union(existing.withColumn(ONE, F.lit(-1)))
+    )
+    return net(both, existing.schema, comparable(existing.schema).values())
+
+
+def net(signed: DataFrame, schema: StructType, by: Iterable[str]) -> DataFrame:
+    """What remains of rows that each come (`ONE` is 1) or go (-1): each row once, and as `MORE` by how many.
+
+    Rows are the same if they are equal in the SQL expressions `by`, one for each column of the schema.
+    """
+    grouped = signed.groupBy(*(F.expr(text).alias(f"__by_{place}") for place, text in enumerate(by)))
+    first = [F.first(F.col(quote(name))).alias(name) for name in schema.names]
+    moved = grouped.agg(*first, F.sum(ONE).alias(MORE)).where(F.col(MORE) != 0)
+    return moved.select(*map(quote, schema.names), MORE)
+
+
+def matching(frame: DataFrame, other: DataFrame, columns: Sequence[str], how: str = "left_semi") -> DataFrame:
+    """The rows of a frame that have (`left_semi`) or have not (`left_anti`) the values of a row of another one."""
+    values = other.selectExpr(*(f"{quote(name)} AS __value_{index}" for index, name in enumerate(columns)))
+    on = " AND ".join(same(quote(name), f"__value_{index}") for index, name in enumerate(columns))
+    return frame.join(values, F.expr(on), how)
 
 
 _UTC: Any = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {"timestamp_utc": True}

@@ -72,12 +72,7 @@ _DAY_1600, _INSTANT_1900 = -11_676_096_000_000_000, -2_208_988_800_000_000
 
 
 def inexact_in_sql(value: str, kind: DataType) -> list[str]:
-    """The SQL conditions under which a value of the feed is inexact; none if the value is always exact.
-
-    Args:
-        value: The value, as SQL.
-        kind: Its type.
-    """
+    """The SQL conditions under which a value of the feed is inexact; none if the value is always exact."""
     match kind:
         case StructType():
             return [
@@ -122,7 +117,10 @@ def inexact_in(columns: Iterable[StructField]) -> str | None:
 def named_in(frame: DataFrame, expressions: Iterable[str]) -> list[StructField]:
     """The columns that the texts of expressions may name. In doubt a column counts as named."""
     text = " ".join(expressions).lower().replace("``", "`")
-    return [column for column in frame.schema.fields if _ALL.search(text) or column.name.lower() in text]
+    if _ALL.search(text):
+        return frame.schema.fields
+    words = {name: re.compile(rf"(?<!\w){re.escape(name.lower())}(?!\w)") for name in frame.columns}
+    return [column for column in frame.schema.fields if words[column.name].search(text)]
 
 
 def are_exact(values: Any, kind: DataType) -> bool:

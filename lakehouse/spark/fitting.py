@@ -1,11 +1,9 @@
 """Rows that fit a table: by name and type, under the promises that a write makes of them."""
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping
-from enum import Enum
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType, TimestampType
 
@@ -17,36 +15,6 @@ from lakehouse.spark.session import is_connect
 from lakehouse.spark.table_version import TableRef
 from lakehouse.spark.types import ATOMS, CHAR, fields_within, padding_like, sql_type, widened_by_delta, widens
 
-BROKEN = "lakehouse-broken-promise:"
-
-
-class Breach(Enum):
-    """How a promise can be broken: the closed set, by the value that stands as `kind` in the text."""
-
-    OUTSIDE = "outside"
-    TWICE = "twice"
-    NOT_APPENDED = "not appended"
-    EMPTY = "empty"
-    ELSEWHERE = "elsewhere"
-    GONE = "gone"
-    SEVERAL = "several"
-    NULL_KEY = "null key"
-    REQUIRED = "required"
-    UNFIT = "unfit"
-    EVENT = "event"
-
-
-def breach_text(breach: Breach, **details: str) -> str:
-    """The text of a broken promise whose details are known before the plan is computed."""
-    return BROKEN + json.dumps({"kind": breach.value, **details})
-
-
-def not_appended(source: str, version: Column, change: Column) -> Column:
-    """What is raised where a row of the feed, read as appended, is none."""
-    begin = f'{BROKEN}{{"kind": "{Breach.NOT_APPENDED.value}", "source": {json.dumps(source)}, "version": '
-    return F.concat(F.lit(begin), version.cast("string"), F.lit(', "change": "'), change, F.lit('"}'))
-
-
 _ZONE = "spark.sql.session.timeZone"
 _FIXED = re.compile(r"UTC|GMT|Z|UCT|Zulu|Etc/[^/]+|(UTC|GMT)?[+-]\d{1,2}(:\d\d){0,2}")
 
@@ -57,12 +25,6 @@ _FORBIDDEN = frozenset(" ,;{}()\n\t=")
 
 def check_new(asset: str, rows: DataFrame, table: Table, head: Head | None) -> None:
     """Refuses a result that no Delta table of this declaration can hold.
-
-    Args:
-        asset: The asset, for messages.
-        rows: The result.
-        table: The declaration.
-        head: The table; None if the result creates the table.
 
     Raises:
         WriteError (SCHEMA): A reserved, repeated or impossible column name, or a declared column that the result lacks.
@@ -147,12 +109,7 @@ def fit(
 ) -> DataFrame:
     """The rows under the table's column order, names and types.
 
-    Args:
-        table: The table of the asset, for messages.
-        rows: The result.
-        have: The table's schema.
-        may_add: Whether columns may be added.
-        filled: How Delta itself fills columns, by name in lower case; asked for only if a column is missing.
+    `filled` says how Delta itself fills columns; it is asked only if a column is missing.
 
     Raises:
         WriteError (SCHEMA): A column is missing, is new and may not be added, or has a type that would lose values.

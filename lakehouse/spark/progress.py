@@ -151,14 +151,7 @@ class QueryWatch:
 
 
 def sentence(doing: str, stages: list[Stage], running: int, seconds: float) -> str:
-    """How far a query is.
-
-    Args:
-        doing: What it is for.
-        stages: Its stages so far; Spark plans later ones while it computes the first.
-        running: Tasks that are running.
-        seconds: How long it has been computing.
-    """
+    """How far a query is."""
     tasks, completed = sum(s.num_tasks for s in stages), sum(s.num_completed_tasks for s in stages)
     finished = sum(s.num_completed_tasks >= s.num_tasks for s in stages)
     read = sum(s.num_bytes_read for s in stages)
@@ -175,10 +168,6 @@ def watching(spark: SparkSession, what: str | None = None) -> Generator[None]:
     """While it is open, the listeners are told how far the session's long queries are; within itself it adds nothing.
 
     Spark Connect registers a handler once, however often it is asked.
-
-    Args:
-        spark: The session.
-        what: What the step computes, for `Doing`; None if it goes on with what it computes.
     """
     if what is not None:
         tell(Doing(what))

@@ -30,9 +30,7 @@ FACTORY_MODE = "spark.sql.codegen.factoryMode"
 def interpreting(spark: SparkSession, size: Size | None) -> Generator[None]:
     """Makes Spark interpret what happens within, if the tables are small. A user's own setting in the session stays.
 
-    Args:
-        spark: The session.
-        size: What the tables that are read or written hold together; None if that is not known.
+    The size is that of all tables that are read or written; None if it is not known.
     """
     little = Size(limits().interpreted_rows, limits().interpreted_bytes)
     if size is None or not size.fits(little) or not _begun(spark):

@@ -155,8 +155,7 @@ class TableRef:
     def found_among(self, addresses: Mapping[str, str]) -> "TableRef":
         """The same table, where runs have found its catalog name: its log is read there, and SQL goes by its name.
 
-        Args:
-            addresses: Where tables were found, by the names of their assets.
+        The addresses are by the names of the assets.
         """
         address = addresses.get(self.name) if self.files is None else None
         return self if address is None else TableRef(self.name, self.identifier, Location(address))

@@ -16,10 +16,9 @@ from lakehouse.delta.text import literal
 from lakehouse.spark.progress import watching
 from lakehouse.spark.session import session_of_its_own
 from lakehouse.spark.table_version import TableRef
-from lakehouse.upkeep.due import FREED, TableUpkeep, UpkeepWork
+from lakehouse.upkeep.due import FREED, TableUpkeep, UpkeepStep, UpkeepWork
 from lakehouse.upkeep.past_files import PastFile
 from lakehouse.upkeep.registration import PropertyChange
-from lakehouse.upkeep.steps import UpkeepStep
 
 _LISTED = 10_000
 """So many files are listed in one statement."""

@@ -1,7 +1,7 @@
-"""Which work a table needs, by stated rules about what its log says, partition by partition."""
+"""Which work a table needs, by stated rules about what its log says; and how much of the work one run does."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -85,11 +85,7 @@ class Task:
 def tasks(live: Sequence[LiveFile], unneeded: Sequence[PastFile], now: int, rules: Rules) -> tuple[Task, ...]:
     """The work on the files of a table that is due, in order; empty of a table that needs nothing.
 
-    Args:
-        live: The files of the newest version.
-        unneeded: The past files that no reader needs and that have not been removed yet.
-        now: Milliseconds since the epoch.
-        rules: The rules.
+    The past files are those that no reader needs and that have not been removed yet.
     """
     by_partition = dict[str, list[LiveFile]]()
     for file in live:
@@ -129,11 +125,7 @@ class TableUpkeep:
 def upkeep_of(log: "FileLog", readers: Readers, rules: Rules, oldest: int = 0) -> TableUpkeep | None:
     """What a table needs, by its log alone; None if this process cannot list its files.
 
-    Args:
-        log: Its log.
-        readers: Its readers.
-        rules: From when on work is due.
-        oldest: The oldest commit that is looked at. Past files that only earlier commits name are not among the result.
+    Past files that only commits before the oldest one name are not among the result.
 
     Raises:
         UnreadableLogError: Its log cannot be read.
@@ -173,13 +165,7 @@ class PastUpkeep:
 
 
 def past_upkeep(log: Log, head: Head, oldest: int = 0) -> PastUpkeep:
-    """What the log of a table says of its upkeep, back to the newest VACUUM of upkeep.
-
-    Args:
-        log: The log of the table.
-        head: Where the table stands.
-        oldest: The oldest commit that is looked at.
-    """
+    """What the log of a table says of its upkeep, back to the newest VACUUM of upkeep."""
     last = 0
     for commit in log.commits(head.version, oldest):
         if commit.operation in UPKEEP:
@@ -256,3 +242,90 @@ def _free(live: Sequence[LiveFile], unneeded: Sequence[PastFile], now: int, rule
     if past < rules.freed_share * used and oldest < rules.freed_age:
         return None
     return Task(UpkeepWork.FREE, f"{count_of(len(unneeded), 'file')} ({past / 1e6:,.1f} MB) that nobody needs")
+
+
+_PARTS, _BYTES = 100, 8_000_000_000
+"""The most partitions that one statement rewrites, and the most bytes if it has more than one partition; the time is
+checked between statements."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepStep:
+    """One statement.
+
+    Args:
+        work: What it does.
+        where: The condition that selects its partitions; empty for the table.
+        parts: How many partitions these are; 0 for the table.
+        bytes: How much it rewrites.
+    """
+
+    work: UpkeepWork
+    where: str = ""
+    parts: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of one run, and those for which its limit leaves no room."""
+
+    now: tuple[UpkeepStep, ...]
+    rest: tuple[UpkeepStep, ...] = ()
+
+
+def steps_of(tasks: Sequence[Task], max_bytes: int | None = None, rewritten: int = 0) -> Steps:
+    """The steps of the work that is due: the smallest partitions first, as far as a limit allows.
+
+    VACUUM waits for a rewrite that waits: so the table counts as one whose upkeep is long ago, and is the first of a
+    night, when the largest part fits.
+
+    Args:
+        tasks: The work.
+        max_bytes: How much one run rewrites; None for everything. What is larger by itself, such as a table without
+            partitions, is rewritten if nothing else is in the same run.
+        rewritten: How much the run has rewritten of other tables.
+    """
+    now, later = list[UpkeepStep](), list[UpkeepStep]()
+    for task in tasks:
+        if not task.parts:
+            waits = task.work is UpkeepWork.FREE and later
+            (later if waits else now).append(UpkeepStep(task.work))
+            continue
+        fitting, rest = list[DuePart](), list[DuePart]()
+        for part in sorted(task.parts, key=lambda part: (part.bytes, part.where)):
+            fits = not rest and (max_bytes is None or rewritten == 0 or rewritten + part.bytes <= max_bytes)
+            (fitting if fits else rest).append(part)
+            rewritten += part.bytes if fits else 0
+        now.extend(_steps(task.work, fitting))
+        later.extend(_steps(task.work, rest))
+    return Steps(tuple(now), tuple(later))
+
+
+def _steps(work: UpkeepWork, parts: Sequence[DuePart]) -> Iterator[UpkeepStep]:
+    batch = list[DuePart]()
+    for part in parts:
+        if batch and (len(batch) == _PARTS or sum(each.bytes for each in batch) + part.bytes > _BYTES):
+            yield _step(work, batch)
+            batch = []
+        batch.append(part)
+    if batch:
+        yield _step(work, batch)
+
+
+def _step(work: UpkeepWork, parts: Sequence[DuePart]) -> UpkeepStep:
+    conditions = [part.where for part in parts if part.where]
+    where = " OR ".join(f"({condition})" for condition in conditions) if len(conditions) > 1 else "".join(conditions)
+    return UpkeepStep(work, where, len(conditions), sum(part.bytes for part in parts))
+
+
+def what_is_left(steps: Sequence[UpkeepStep]) -> str:
+    """What is left for the next run, as the end of a sentence."""
+    works = dict.fromkeys(step.work for step in steps)
+    return ", ".join(_in_short(work, [step for step in steps if step.work is work]) for work in works)
+
+
+def _in_short(work: UpkeepWork, steps: Sequence[UpkeepStep]) -> str:
+    parts, written = sum(step.parts for step in steps), sum(step.bytes for step in steps)
+    of = f" of {count_of(parts, 'partition')}" if parts else ""
+    return f"{work.value}{of} ({written / 1e6:,.1f} MB)" if written else f"{work.value}{of}"

@@ -70,8 +70,7 @@ def past_of(entries: Iterable[Entry]) -> TablePast:
     A file that only earlier commits named is not among its files. A vector that earlier commits gave to another file
     may be, although it is in use; VACUUM leaves out what is in use.
 
-    Args:
-        entries: The commits, oldest first, without a gap up to the newest.
+    The commits come oldest first, without a gap up to the newest.
     """
     named, times, at = dict[str, _Named](), dict[int, int](), 0
     for version, lines in entries:

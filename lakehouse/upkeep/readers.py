@@ -62,11 +62,7 @@ class Reader:
     is_declared: bool = False
 
     def state(self, now: int) -> TableState:
-        """How far it is.
-
-        Args:
-            now: Milliseconds since the epoch.
-        """
+        """How far it is."""
         match self.kind:
             case ReaderKind.PARTITIONS:
                 return TableState.BY_PARTITION

@@ -23,7 +23,6 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.analysis import Analysis
 from lakehouse.views.printing import is_printable
-from lakehouse.views.sql.row_sql import why_not_of_the_row
 from lakehouse.views.steps.planning import Wording
 from lakehouse.views.steps.relations import print_sql
 from lakehouse.views.view_text import Reason
@@ -59,9 +58,6 @@ def added_of(analysis: Analysis, key: Sequence[str], partitioned_by: Sequence[st
         return added
     if added.source not in analysis.facts.followed:
         return f"the changes of {added.source} are not followed"
-    texts = (*added.by.values(), *added.sums.values(), *(() if added.where is None else (added.where,)))
-    if any(why_not_of_the_row(text) is not None for text in texts):
-        return "an expression is of more than one row, or calls a function that sums do not know"
     groups = fold(added.by)
     if groups != fold(key) or not fold(partitioned_by) <= groups:
         return "the key of its table is another than the columns of GROUP BY"

@@ -20,10 +20,9 @@ from lakehouse.read.content import SourceRead
 from lakehouse.read.decide import STRICT_REMEDY, NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.run import Run
 from lakehouse.spark.listeners import Message, tell
-from lakehouse.views.sql.row_sql import why_not_of_the_row
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.stated import plan_rows
-from lakehouse.writes.sums import Recompute, Sums, add
+from lakehouse.writes.sums import Sums, add
 from lakehouse.writes.write import Basis, Declaration, Write, stored_columns
 
 
@@ -60,10 +59,6 @@ class Aggregate(Write):
 
     needs_key = True
     past = PastRows.COMPUTED
-    ends_early = False
-    follows_snapshot_inputs = False
-    counts_touched_keys = False
-    follows_columns = False
     why_all_rows = "the sums of a group that is left out could not be added to later"
 
     def __post_init__(self) -> None:
@@ -72,23 +67,26 @@ class Aggregate(Write):
         names = [name.lower() for name in (*self.groups, self.count, *self.sums)]
         if not self.groups or len(set(names)) < len(names):
             raise ValueError(f"An Aggregate has columns to group by, and each name once, not {', '.join(names)}.")
+        from lakehouse.views.sql.conditions import why_not_of_the_row  # it imports sqlglot
+
         for sql in cast("tuple[Any, ...]", self.computation.expressions):
             if not isinstance(sql, str):
                 raise TypeError(f"An Aggregate's groups, sums and condition are SQL texts, not {sql!r}.")
             if (why := why_not_of_the_row(sql)) is not None:
-                raise ValueError(why)
+                raise ValueError(f"An Aggregate goes by the columns of one row, and {sql!r} may not: {why}.")
 
     @property
     def groups(self) -> dict[str, str]:
         """The columns of the groups, each as SQL."""
         if isinstance(self.by, Mapping):
-            return dict(self.by)
+            return {name: _close_comment(sql) for name, sql in self.by.items()}
         return {name: quote(name) for name in ((self.by,) if isinstance(self.by, str) else self.by)}
 
     @cached_property
     def computation(self) -> Sums:
         """The counts and sums, as SQL."""
-        return Sums(read_of(self.changes), self.groups, self.count, self.sums, self.where)
+        sums = {name: _close_comment(sql) for name, sql in self.sums.items()}
+        return Sums(read_of(self.changes), self.groups, self.count, sums, self.where and _close_comment(self.where))
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
@@ -113,9 +111,6 @@ class Aggregate(Write):
 
     def answers_for(self, changes: SourceRead) -> bool:
         return changes.name == self.changes.name
-
-    def complete_without_rows(self, run: Run) -> None:
-        """Nothing: only the log says whether the table still holds the sums."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
         if run.leaves_out(self.changes.name):
@@ -152,12 +147,6 @@ class Aggregate(Write):
                 "Nothing was written. Partition it by columns of the groups.",
             )
 
-    def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
-        return feed
-
-    def count_outside(self, run: Run) -> None:
-        """Nothing: the rows of other partitions are no loss, because each partition has sums of its own."""
-
     def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         return self.computation.rows, table
 
@@ -169,7 +158,7 @@ def add_or_recompute(spark: SparkSession, run: Run, sums: Sums, head: Head, whol
         WriteError: All sums would be recomputed, and the policy forbids that.
     """
     match add(spark, run, sums, head):
-        case Recompute(reason=reason):
+        case str() as reason:
             pass
         case statement:
             return judge_statement(run, statement)
@@ -181,6 +170,11 @@ def add_or_recompute(spark: SparkSession, run: Run, sums: Sums, head: Head, whol
     level = WARNING if answer is PolicyAnswer.WARNED else INFO
     tell(Message(f"{run.name} recomputes all its sums: {reason}.", level))
     return plan_rows(spark, run, whole, head, recompute=True)
+
+
+def _close_comment(sql: str) -> str:
+    """SQL that may be put into other SQL: a comment in its last line ends there."""
+    return f"{sql}\n" if isinstance(cast("Any", sql), str) and "--" in sql else sql
 
 
 def _why_not_summed(asset: str, source: str) -> str:

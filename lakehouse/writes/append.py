@@ -5,15 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Self, final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakehouse.conflicts.operations import Operation
 from lakehouse.delta.log import Head
-from lakehouse.difference.difference import missing_from
+from lakehouse.delta.text import quote
 from lakehouse.difference.statements import Insert, MarkOnly, Skip, Statement
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
-from lakehouse.spark.driver_rows import is_empty
+from lakehouse.spark.broken_promises import Breach, breach_text
+from lakehouse.spark.driver_rows import MORE, bag_difference, is_empty
 from lakehouse.spark.fitting import conform
 from lakehouse.writes.stated import Stated
 from lakehouse.writes.write import Basis, Declaration, refuse_other, without_new_columns
@@ -40,17 +42,10 @@ class Append(Stated):
     needs_key = False
     past = PastRows.APPENDED
     ends_early = True
-    follows_snapshot_inputs = False
-    counts_touched_keys = False
-    follows_columns = False
     why_all_rows = None
 
     def __post_init__(self) -> None:
         refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")
-
-    @classmethod
-    def refuse(cls, asset: Declaration) -> None:
-        """Refuses nothing: rows can be added to any table."""
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:
@@ -64,9 +59,6 @@ class Append(Stated):
 
     def answers_for(self, changes: SourceRead) -> bool:
         return changes.gave_changes
-
-    def complete_without_rows(self, run: Run) -> None:
-        """Nothing: only the rows say what is added."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
         rows = without_new_columns(spark, run, self.rows)
@@ -91,8 +83,14 @@ class Append(Stated):
             return Insert(rows, "append")
         # Read inside the transaction, not pinned: a rival in the same partition then conflicts with us.
         now = spark.read.table(run.ref.identifier).where(within)
-        missing = missing_from(rows, conform(now, rows.schema))
+        missing = _missing_from(rows, conform(now, rows.schema))
         return rest if is_empty(missing) else Insert(missing, "append of what the partition lacked")
 
-    def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
-        return feed
+
+def _missing_from(rows: DataFrame, existing: DataFrame) -> DataFrame:
+    """The rows that `existing` lacks. If `existing` holds rows that the result lacks, the plan raises an error."""
+    difference_ = bag_difference(rows, existing)
+    lacking = F.raise_error(F.lit(breach_text(Breach.GONE))).cast("boolean")
+    more = difference_.where(F.when(F.col(MORE) > 0, F.lit(True)).otherwise(lacking))
+    each = F.explode(F.sequence(F.lit(1), F.col(MORE))).alias("__n")
+    return more.select(*map(quote, existing.columns), each).drop("__n")

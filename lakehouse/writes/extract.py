@@ -14,12 +14,11 @@ from lakehouse.cursor.walk import Past, readable_mark, standing
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote, same
-from lakehouse.difference.broken_promises import breach_sql
 from lakehouse.errors import RESTATE_FROM, ExtractError, WriteError
 from lakehouse.read.run import Run
+from lakehouse.spark.broken_promises import Breach, breach_sql
 from lakehouse.spark.diagnosis import why_unreadable
-from lakehouse.spark.driver_rows import Local, compute_once, is_empty
-from lakehouse.spark.fitting import Breach
+from lakehouse.spark.driver_rows import Local, compute_once, is_empty, matching
 from lakehouse.spark.table_version import TableVersion
 
 
@@ -101,13 +100,6 @@ def few_rows(few: DataFrame) -> DataFrame:
     return rows.frame if isinstance(rows, Local) else rows
 
 
-def matching(frame: DataFrame, other: DataFrame, columns: tuple[str, ...], how: str = "left_semi") -> DataFrame:
-    """The rows of a frame that have (`left_semi`) or have not (`left_anti`) the values of a row of another one."""
-    values = other.selectExpr(*(f"{quote(name)} AS __value_{index}" for index, name in enumerate(columns)))
-    on = " AND ".join(same(quote(name), f"__value_{index}") for index, name in enumerate(columns))
-    return frame.join(values, F.expr(on), how)
-
-
 def corrected_mark(run: Run) -> Mark | None:
     """The newest mark, if the table holds the version of the run's extract already."""
     mark = run.cursor.mark if isinstance(run.cursor, Known) else None
@@ -179,10 +171,7 @@ def _deliveries(run: Run, past: Past) -> Iterator[tuple[Commit, Mark | None]]:
 def _correction_error(run: Run, reason: str, before: int | None = None) -> WriteError:
     """The error of a correction.
 
-    Args:
-        run: The run.
-        reason: Why the rows are not known, as the second half of a sentence.
-        before: The version of the table before the extract that took them over; None if it cannot be restored.
+    `before` is the version of the table to which it can be restored; None if that does not help.
     """
     extract = run.facts.extract
     restore = "" if before is None else f"RESTORE the table to version {before} and deliver its extracts again. Or d"

@@ -16,14 +16,13 @@ from lakehouse.cursor.cursor import Fresh, Known
 from lakehouse.cursor.mark import Position
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
-from lakehouse.difference.by_key import choose_statement, counts_of, is_one_task
-from lakehouse.difference.difference import difference, with_promises
+from lakehouse.difference.by_key import statement_by_key
 from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.errors import HistoryError, WriteError
+from lakehouse.read.archive import read_backwards
 from lakehouse.read.changes import Changes
 from lakehouse.read.content import (
     CHANGE,
-    DELETE,
     TIMESTAMP,
     VERSION,
     Everything,
@@ -33,13 +32,11 @@ from lakehouse.read.content import (
     Times,
     times_of,
 )
-from lakehouse.read.past_changes import read_backwards
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
-from lakehouse.spark.driver_rows import Local, compute_once, is_empty
+from lakehouse.spark.driver_rows import Local, compute_once, is_empty, matching
 from lakehouse.spark.fitting import check_new, fit, with_lacking
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.writes.extract import matching
 from lakehouse.writes.history_rows import (
     NEVER,
     Shape,
@@ -147,21 +144,11 @@ def _latest(rows: DataFrame, shape: Shape) -> int | None:
 def plan_followed_history(
     spark: SparkSession, run: Run, shape: Shape, changes: SourceRead, head: Head | None, rest: MarkOnly | Skip
 ) -> Statement | Skip:
-    """The statement that makes the history true as of the end of its changes.
-
-    Args:
-        spark: The session.
-        run: The run, from `open_run`.
-        shape: The columns of the history.
-        changes: The changes, from `open_run`.
-        head: The table as the attempt finds it; None if there is none.
-        rest: What remains to be done where no row differs.
-    """
+    """The statement that makes the history true as of the end of its changes."""
     times = changes.times
     assert times is not None, "open_run has told the times"
     if head is None:
-        states = shape.states(changes.feed, _frame_of(spark, times), NEVER)
-        rows = shape.rows(states, one_task=False).drop(*shape.earliest)
+        rows = shape.rows(changes.feed, _frame_of(spark, times)).drop(*shape.earliest)
         check_new(run.name, rows, run.table, None)
         return Create(rows)
     if isinstance(changes.content, Nothing):
@@ -169,7 +156,7 @@ def plan_followed_history(
     target = TableVersion.of(spark, run.ref, head).rows()
     touched = Changes(changes).touched(*shape.entity)
     restates = run.request.restate_from is not None
-    few = not restates and not touched.is_everything and is_one_task(touched)
+    few = not restates and touched.is_one_task
     since = None if times.since is None else f"timestamp_millis({times.since}L)"
     end = quote(shape.end)
     reaching = target if since is None else target.where(f"{end} IS NULL OR {end} > {since}")
@@ -178,16 +165,12 @@ def plan_followed_history(
         _refuse_unexplained(run, reaching, touched, shape, str(since))
     reached = compute_once(reaching if restates else touched.restrict(reaching), few=few)
     existing = reached.frame if isinstance(reached, Local) else reached
-    rows = _rows(spark, run, changes, shape, existing, since, one_task=few)
+    rows = _rows(run, changes, _frame_of(spark, times), shape, existing, since, few=few)
     columns = fold(target.columns)
     if not isinstance(changes.content, Everything):
         rows = rows.drop(*(column for column in shape.earliest if column.lower() not in columns))
     rows = fit(run.ref, rows, target.schema, may_add=True)
-    changed = compute_once(
-        difference(with_promises(run.name, rows, None), existing, shape.row_key, one_task=few), few=few
-    )
-    same_columns = len(rows.columns) == len(target.columns)
-    return choose_statement(run, changed, counts_of(changed), target.schema, head, rest, same_columns=same_columns)
+    return statement_by_key(run, rows, None, existing, head, rest, few=few)
 
 
 def _refuse_lost(run: Run, dropped: list[str]) -> None:
@@ -206,13 +189,6 @@ def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: 
     - A row began or ended since, and the archive has no change of its entity from that time. The row comes from a first
       read, which begins later than the source, or from a comparison.
     - A comparison found that a row began or ended since, and the change may have come before the moment.
-
-    Args:
-        run: The run.
-        reaching: The table's rows that hold at the moment or later.
-        touched: The entities of which the archive has a change since.
-        shape: The columns of the history.
-        since: SQL of the time just before the moment.
     """
     moment, start, end = str(run.request.restate_from), quote(shape.start), quote(shape.end)
     moved = reaching.where(f"{start} > {since} OR {end} IS NOT NULL")
@@ -237,45 +213,24 @@ def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: 
 
 
 def _rows(
-    spark: SparkSession,
-    run: Run,
-    changes: SourceRead,
-    shape: Shape,
-    existing: DataFrame,
-    since: str | None,
-    *,
-    one_task: bool,
+    run: Run, changes: SourceRead, times: DataFrame, shape: Shape, existing: DataFrame, since: str | None, *, few: bool
 ) -> DataFrame:
-    """What the table is to say of the touched entities since the position.
-
-    Args:
-        spark: The session.
-        run: The run.
-        changes: The changes since the position, with their times.
-        shape: The columns of the history.
-        existing: The table's rows of these entities that reach beyond the position.
-        since: SQL of the position's time; None if nothing was read before.
-        one_task: Whether they are few.
-    """
-    assert changes.times is not None
+    """What the table is to say of the touched entities since the position, given its rows that reach beyond that."""
     dropped = dropped_from(changes.source.columns, existing.columns, shape)
     left_out = shape.own | fold(dropped)
     schema = StructType([field for field in existing.schema.fields if field.name.lower() not in left_out])
     images = with_lacking(_images(run, changes.feed, schema), existing.select(*map(quote, dropped)).schema)
-    feed = fold((CHANGE, VERSION, TIMESTAMP))
-    columns = [column for column in images.columns if column.lower() not in feed]
-    before = existing.where("FALSE" if since is None else f"{quote(shape.start)} <= {since}")
-    before = with_lacking(before, StructType([images.schema[name] for name in columns]))
-    earliest = NEVER
-    if isinstance(changes.content, Everything) and since is not None:
-        earliest = since
-        ended = before.select(*map(quote, columns)).withColumns(
-            {CHANGE: F.lit(DELETE), VERSION: F.lit(changes.range.upto).cast("bigint"), TIMESTAMP: F.expr(NEVER)}
-        )
-        images = images.unionByName(ended)
-    states = shape.states(images, _frame_of(spark, changes.times), earliest)
-    first_states = shape.states_before(before, columns, exact=run.request.restate_from is None)
-    return shape.rows(first_states.unionByName(states), one_task=one_task, dropped=dropped)
+    is_compared = isinstance(changes.content, Everything) and since is not None
+    return shape.rows(
+        images,
+        times,
+        existing.where("FALSE" if since is None else f"{quote(shape.start)} <= {since}"),
+        ends=changes.range.upto if is_compared else None,
+        earliest=since if is_compared and since is not None else NEVER,
+        exact=run.request.restate_from is None,
+        one_task=few,
+        dropped=dropped,
+    )
 
 
 def _images(run: Run, feed: DataFrame, schema: StructType) -> DataFrame:

@@ -9,7 +9,7 @@ or later are dropped, and those that ended then are taken up again, before the e
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import Self, assert_never, final
+from typing import Self, final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,15 +24,14 @@ from lakehouse.difference.statements import Create, MarkOnly, Skip, Statement
 from lakehouse.errors import RESTATE_FROM, DefinitionError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes, read_of
-from lakehouse.read.content import CHANGE, DELETE, INSERT, VERSION, SourceRead
+from lakehouse.read.content import SourceRead, as_inserted
 from lakehouse.read.run import Run
-from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.fitting import check_new, check_padding, conform, fit, with_lacking
+from lakehouse.spark.driver_rows import is_empty, matching
+from lakehouse.spark.fitting import check_new, check_padding, conform, fit
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.writes.extract import fill, former_rows, matching, refuse_null_keys
+from lakehouse.writes.extract import fill, former_rows, refuse_null_keys
 from lakehouse.writes.followed_history import lay_out_run, open_run, plan_followed_history
 from lakehouse.writes.history_rows import (
-    NEVER,
     Shape,
     check_columns,
     lay_out,
@@ -74,10 +73,6 @@ class History(Write):
 
     needs_key = True
     past = PastRows.KEPT
-    ends_early = False
-    follows_snapshot_inputs = False
-    counts_touched_keys = False
-    follows_columns = False
     why_all_rows = "the history would say that a row which is left out was not there"
 
     def __post_init__(self) -> None:
@@ -120,65 +115,41 @@ class History(Write):
         return f"the current rows are compared with {rows}; those that differ end, and others begin"
 
     def answers_for(self, changes: SourceRead) -> bool:
-        match self.changes:
-            case Changes(name=followed):
-                return changes.name == followed
-            case Snapshot():
-                return False
-            case _:
-                assert_never(self.changes)
+        return isinstance(self.changes, Changes) and changes.name == self.changes.name
 
     def complete_without_rows(self, run: Run) -> Run | None:
-        match self.changes:
-            case Changes() as changes if changes.is_empty and not run.leaves_out(changes.name):
-                return lay_out_run(run, self._shape(run.table.key_columns), read_of(changes))
-            case Changes() | Snapshot():
-                return None
-            case _:
-                assert_never(self.changes)
+        changes = self.changes
+        if isinstance(changes, Snapshot) or not changes.is_empty or run.leaves_out(changes.name):
+            return None
+        return lay_out_run(run, self._shape(run.table.key_columns), read_of(changes))
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
         shape = self._shape(run.table.key_columns)
-        match self.changes:
-            case Changes() as changes:
-                if run.leaves_out(changes.name):
-                    raise WriteError(_why_incomplete(run.name, changes.name), "Nothing was written.")
-                run, timed = open_run(spark(), run, shape, read_of(changes))
-                return run, replace(self, changes=Changes(timed))
-            case Snapshot() as extract:
-                extract = extract.restrict(spark, run)
-                opened_run = open_extracted(spark(), run, shape, extract)
-                rows = refuse_null_keys(extract.rows, shape.entity)
-                return opened_run, replace(self, changes=replace(extract, rows=rows))
-            case _:
-                assert_never(self.changes)
+        if isinstance(self.changes, Snapshot):
+            extract = self.changes.restrict(spark, run)
+            run = open_extracted(spark(), run, shape, extract)
+            return run, replace(self, changes=replace(extract, rows=refuse_null_keys(extract.rows, shape.entity)))
+        if run.leaves_out(self.changes.name):
+            raise WriteError(_why_incomplete(run.name, self.changes.name), "Nothing was written.")
+        run, timed = open_run(spark(), run, shape, read_of(self.changes))
+        return run, replace(self, changes=Changes(timed))
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         shape, rest = self._laid_out_shape(run), rest_of(run)
         # Nobody can correct a row that has ended: the feed of the source would tell it again and again.
         current = F.col(quote(self.end_at)).isNull()
-        match self.changes:
-            case Changes() as changes:
-                statement = plan_followed_history(spark, run, shape, read_of(changes), head, rest)
-                return judge_statement(run, statement, current)
-            case Snapshot() as extract:
-                if is_ignored(run, extract):
-                    return rest
-                return judge_statement(run, plan_extracted_history(spark, run, shape, extract, head, rest), current)
-            case _:
-                assert_never(self.changes)
+        if isinstance(self.changes, Changes):
+            statement = plan_followed_history(spark, run, shape, read_of(self.changes), head, rest)
+        elif is_ignored(run, self.changes):
+            return rest
+        else:
+            statement = plan_extracted_history(spark, run, shape, self.changes, head, rest)
+        return judge_statement(run, statement, current)
 
     def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
-        match self.changes:
-            case Changes() as changes:
-                return changes.touched(*self._laid_out_shape(run).entity).restrict(feed)
-            case Snapshot():
-                return feed
-            case _:
-                assert_never(self.changes)
-
-    def count_outside(self, run: Run) -> None:
-        """Nothing: a history has no partitions."""
+        if isinstance(self.changes, Snapshot):
+            return feed
+        return self.changes.touched(*self._laid_out_shape(run).entity).restrict(feed)
 
     def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         """The rows of the source, and the current rows: a history keeps what its source no longer tells."""
@@ -243,14 +214,6 @@ def plan_extracted_history(
 ) -> Statement | Skip:
     """The statement after which the history says from the extract's version on what the extract does.
 
-    Args:
-        spark: The session.
-        run: The run, from `open_extracted`.
-        shape: The columns of the history.
-        snapshot: The extract.
-        head: The table as the attempt finds it; None if there is no table.
-        rest: What remains to be done if no row differs.
-
     Raises:
         ExtractError (DELETIONS_HELD_BACK): More entities would end than may.
         WriteError: A correction lacks entities whose rows of before are not known.
@@ -259,8 +222,7 @@ def plan_extracted_history(
     version = _literal(run.facts.extract.value)
     at = spark.range(1).selectExpr("0L AS __version", f"{version} AS __at")
     if head is None:
-        states = shape.states(_images(snapshot.rows, INSERT), at, NEVER)
-        rows = shape.rows(states, one_task=False).drop(*shape.earliest)
+        rows = shape.rows(as_inserted(snapshot.rows, 0, 0), at).drop(*shape.earliest)
         check_new(run.name, rows, run.table, None)
         return Create(rows)
     stored = TableVersion.of(spark, run.ref, head).rows()
@@ -283,25 +245,10 @@ def plan_extracted_history(
     if back is not None:
         missing, before = (matching(rows, back, shape.entity, "left_anti") for rows in (missing, before))
     refuse_deletions(run, snapshot, missing.count, within)
-    rows = _rows(shape, delivered, before, at)
+    rows = shape.rows(as_inserted(delivered, 0, 0), at, before, ends=0).drop(*shape.earliest)
     if back is not None:
         rows = rows.unionByName(conform(back.where(reaches), rows.schema))
     return statement_by_key(run, fit(run.ref, rows, stored.schema, may_add=True), None, reaching, head, rest)
-
-
-def _rows(shape: Shape, delivered: DataFrame, before: DataFrame, at: DataFrame) -> DataFrame:
-    """What the table is to say, from the version on, of the entities that are delivered or held before."""
-    columns = delivered.columns
-    before = with_lacking(before, delivered.schema)
-    ended = _images(before.select(*map(quote, columns)), DELETE)
-    states = shape.states(_images(delivered, INSERT).unionByName(ended), at, NEVER)
-    rows = shape.rows(shape.states_before(before, columns).unionByName(states), one_task=False)
-    return rows.drop(*shape.earliest)
-
-
-def _images(rows: DataFrame, change: str) -> DataFrame:
-    """Rows as those of a feed whose only version is 0."""
-    return rows.withColumns({CHANGE: F.lit(change), VERSION: F.lit(0).cast("bigint")})
 
 
 def _literal(version: int | date | datetime) -> str:

@@ -10,15 +10,15 @@ from pyspark.sql.types import StructType
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.definition import DROPPED, TRACK, Definition, short
 from lakehouse.delta.commit_info import Commit
-from lakehouse.delta.text import fold, quote
-from lakehouse.difference.broken_promises import breach_sql
+from lakehouse.delta.text import fold, quote, quote_all
 from lakehouse.errors import GO_ON_FROM, DefinitionError, HistoryError, WriteError
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION, Everything, SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import require
 from lakehouse.scd.dimensions import BEGIN, END, runs_of_upserts
 from lakehouse.scd.events import over_keys
-from lakehouse.spark.fitting import Breach
+from lakehouse.spark.broken_promises import Breach, breach_sql
+from lakehouse.spark.fitting import with_lacking
 from lakehouse.spark.types import comparable
 
 EARLIEST = "_EARLIEST"
@@ -78,23 +78,54 @@ class Shape:
             column for column in columns if column.lower() not in entity and (track is None or column.lower() in track)
         ]
 
-    def states(self, images: DataFrame, times: DataFrame, earliest: str) -> DataFrame:
+    def rows(
+        self,
+        images: DataFrame,
+        times: DataFrame,
+        before: DataFrame | None = None,
+        *,
+        ends: int | None = None,
+        earliest: str = NEVER,
+        exact: bool = True,
+        one_task: bool = False,
+        dropped: Collection[str] = (),
+    ) -> DataFrame:
+        """The rows of the history from a moment on, of the entities that changed or held then.
+
+        Args:
+            images: The images of the changes since, as a feed gives them.
+            times: The time of each version, as columns `__version` and `__at`.
+            before: The rows that held at the moment; None if nothing is known of before.
+            ends: The version at which a row that held, and has no image there, ended; None if it goes on.
+            earliest: SQL of the moment after which the changes came, where their times are not known; else NULL.
+            exact: Whether an entity of `before` had one row in the source, and not perhaps none.
+            one_task: Whether one task takes less time than a shuffle.
+            dropped: The columns that the source no longer has.
+        """
+        feed = fold((CHANGE, VERSION, TIMESTAMP))
+        images = images.drop(TIMESTAMP)
+        schema = StructType([column for column in images.schema.fields if column.name.lower() not in feed])
+        if before is not None:
+            before = with_lacking(before, schema)
+            if ends is not None:
+                last = before.select(*map(quote, schema.names))
+                marks = {CHANGE: F.lit(DELETE), VERSION: F.lit(ends).cast("bigint")}
+                images = images.unionByName(last.withColumns(marks))
+        states = self._states(images, schema.names, times, earliest)
+        if before is not None:
+            states = self._states_before(before, schema.names, exact=exact).unionByName(states)
+        return self._fold(states, schema, one_task=one_task, dropped=dropped)
+
+    def _states(self, images: DataFrame, columns: list[str], times: DataFrame, earliest: str) -> DataFrame:
         """The state of each entity after each commit that changed it; a NULL row if the entity is gone.
 
         `__held` is the number of the entity's rows that the commit left in the source, `__gone` of those it removed.
-
-        Args:
-            images: Rows of a change data feed.
-            times: The time of each version, as columns `__version` and `__at`.
-            earliest: SQL of the moment after which the changes came, where their times are not known; else NULL.
         """
-        feed = fold((CHANGE, VERSION, TIMESTAMP))
-        row = ", ".join(quote(column) for column in images.columns if column.lower() not in feed)
         is_after = f"{CHANGE} IN ('{INSERT}', '{AFTER}')"
         each = images.selectExpr(
             *self._keys,
             f"{VERSION} AS __version",
-            f"IF({is_after}, struct({row}), NULL) AS __row",
+            f"IF({is_after}, struct({quote_all(columns)}), NULL) AS __row",
             f"IF({CHANGE} IN ('{DELETE}', '{BEFORE}'), 1, NULL) AS __taken",
         )
         commits = each.groupBy(*self._names, "__version").agg(
@@ -113,24 +144,21 @@ class Shape:
         several = breach_sql(Breach.SEVERAL, dict(zip(self.entity, self._names, strict=True)))
         return f"CASE WHEN {several_rows} THEN CAST(raise_error({several}) AS BOOLEAN) ELSE TRUE END"
 
-    def states_before(self, rows: DataFrame, columns: list[str], *, exact: bool = True) -> DataFrame:
+    def _states_before(self, rows: DataFrame, columns: list[str], *, exact: bool) -> DataFrame:
         """The state in which the changes find each entity."""
-        values = ", ".join(map(quote, columns))
         earliest = quote(self.earliest[0]) if self.earliest[0].lower() in fold(rows.columns) else NEVER
         return rows.selectExpr(
             *self._keys,
             f"CAST({BEFORE_ALL} AS BIGINT) AS __version",
             f"{quote(self.start)} AS __at",
             f"{earliest} AS __earliest",
-            f"struct({values}) AS __row",
+            f"struct({quote_all(columns)}) AS __row",
             f"CAST({int(exact)} AS BIGINT) AS __held",
             "0L AS __gone",
         )
 
-    def rows(self, states: DataFrame, *, one_task: bool, dropped: Collection[str] = ()) -> DataFrame:
-        """The rows of the history that the states make up."""
-        schema = next(f.dataType for f in states.schema.fields if f.name == "__row")
-        assert isinstance(schema, StructType)
+    def _fold(self, states: DataFrame, schema: StructType, *, one_task: bool, dropped: Collection[str]) -> DataFrame:
+        """The rows that the states of each entity make up, with their intervals."""
         values = comparable(schema, "__row.")
         tracked = [values[column] for column in self.tracked_columns(schema.names) if column not in dropped]
         at_first = ", ".join(f"__row.{quote(name)} AS {quote(name)}" for name in schema.names if name in dropped)
@@ -202,12 +230,7 @@ def why_not_partitioned(asset: str) -> str:
 def check_columns(asset: str, shape: Shape, source: str, columns: list[str], stored: Iterable[str] = ()) -> None:
     """Refuses rows of which no history of this shape can be kept.
 
-    Args:
-        asset: The asset.
-        shape: The columns of the history.
-        source: What the rows are of, for messages.
-        columns: Their columns.
-        stored: Columns that the table has; a tracked one need not be delivered.
+    A tracked column that the table has need not be delivered.
 
     Raises:
         ReadError (COLUMN_MISSING): A column of the entity, or a tracked one, is missing.

@@ -50,9 +50,6 @@ class Merge(Stated):
     needs_key = True
     past = PastRows.COMPUTED
     ends_early = True
-    follows_snapshot_inputs = False
-    counts_touched_keys = False
-    follows_columns = False
     why_all_rows = None
 
     def __init__(self, rows: DataFrame | Events, touched: Touched, *, truncates: str | None = None) -> None:
@@ -61,10 +58,6 @@ class Merge(Stated):
             object.__setattr__(self, name, value)
         refuse_other(self, "rows", DataFrame, "a DataFrame of Spark, or the Events of scd.type1 and scd.type2")
         refuse_other(self, "touched", Touched, "touched keys, as changes.touched(...) gives them")
-
-    @classmethod
-    def refuse(cls, asset: Declaration) -> None:
-        """Refuses nothing but a missing key, which `needs_key` says."""
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:
@@ -82,9 +75,6 @@ class Merge(Stated):
 
     def answers_for(self, changes: SourceRead) -> bool:
         return changes.name in self.touched.inputs
-
-    def complete_without_rows(self, run: Run) -> None:
-        """Nothing: only the rows say which of them differ."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
         if self.truncates is not None and self.truncates not in self.touched.also:

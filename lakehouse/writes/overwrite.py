@@ -40,16 +40,10 @@ class Overwrite(Stated):
     past = PastRows.COMPUTED
     ends_early = True
     follows_snapshot_inputs = True
-    counts_touched_keys = False
-    follows_columns = False
     why_all_rows = None
 
     def __post_init__(self) -> None:
         refuse_other(self, "rows", DataFrame, "a DataFrame of Spark")
-
-    @classmethod
-    def refuse(cls, asset: Declaration) -> None:
-        """Refuses nothing: any table can be overwritten."""
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:
@@ -64,9 +58,6 @@ class Overwrite(Stated):
 
     def answers_for(self, changes: SourceRead) -> bool:
         return True
-
-    def complete_without_rows(self, run: Run) -> None:
-        """Nothing: only the rows say whether the content is the same."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
         for changes in run.changes:
@@ -93,6 +84,3 @@ class Overwrite(Stated):
             return statement_by_key(run, rows, None, stored, head, rest)
         same = len(rows.columns) == len(stored.columns) and is_empty(bag_difference(rows, stored))
         return rest if same else Replace(rows, run.within(stored.schema))
-
-    def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
-        return feed

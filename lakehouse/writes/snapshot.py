@@ -22,7 +22,7 @@ from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import require
-from lakehouse.spark.driver_rows import is_empty, small
+from lakehouse.spark.driver_rows import is_empty, matching, small
 from lakehouse.spark.fitting import check_padding, conform
 from lakehouse.spark.listeners import Message, tell
 from lakehouse.spark.types import column_types
@@ -32,7 +32,6 @@ from lakehouse.writes.extract import (
     fill,
     former_rows,
     has_scope,
-    matching,
     refuse_null_keys,
     version_after,
 )
@@ -73,10 +72,6 @@ class Snapshot(Stated):
 
     needs_key = True
     past = PastRows.DELIVERED
-    ends_early = False
-    follows_snapshot_inputs = False
-    counts_touched_keys = False
-    follows_columns = False
     why_all_rows = "a row that is left out of an extract would be deleted, as if it were gone at the source"
 
     def __post_init__(self) -> None:
@@ -117,9 +112,6 @@ class Snapshot(Stated):
 
     def answers_for(self, changes: SourceRead) -> bool:
         return False
-
-    def complete_without_rows(self, run: Run) -> None:
-        """Nothing: only the rows say which of them differ."""
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
         write = self.restrict(spark, run)
@@ -166,9 +158,6 @@ class Snapshot(Stated):
             rows = rows if back is None else rows.unionByName(conform(back, rows.schema))
         concerned = within if not self.scope_columns else within.unionByName(_moved_rows(run, rows, stored, within))
         return statement_by_key(run, rows, None, concerned, head, rest, judge)
-
-    def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
-        return feed
 
 
 def take_extract(run: Run, write: Snapshot) -> Run:

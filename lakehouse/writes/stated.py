@@ -11,17 +11,17 @@ from pyspark.sql.types import StringType
 
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
-from lakehouse.difference.broken_promises import broken
-from lakehouse.difference.difference import OPERATION, difference, with_promises
 from lakehouse.difference.expectations import Judged, judge_rows
 from lakehouse.difference.quarantine_plan import with_quarantine
+from lakehouse.difference.row_comparison import OPERATION, difference, with_promises
 from lakehouse.difference.statements import Create, MarkOnly, Planned, Skip, Statement
 from lakehouse.difference.withheld import judge_outside
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey, SomeKeys, UnreadRows
-from lakehouse.spark.fitting import Breach, breach_text, check_new, check_padding, check_zone, fit
+from lakehouse.spark.broken_promises import Breach, breach_text, broken
+from lakehouse.spark.fitting import check_new, check_padding, check_zone, fit
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.writes.write import Write, count_outside, rest_of
 
@@ -86,12 +86,7 @@ class Stated(Write, Protocol):
 def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, recompute: bool = False) -> Planned:
     """The statement that makes the table hold the stated rows, and that of its quarantine.
 
-    Args:
-        spark: The session.
-        run: The run.
-        write: The write.
-        head: The table; None if there is none.
-        recompute: Whether the rows are compared, and a mark is written, although no source has changes.
+    With `recompute` the rows are compared and a mark is written, although no source has changes.
 
     Raises:
         WriteError (SCHEMA): The rows do not fit the table.
@@ -162,12 +157,7 @@ the rows under NULL would remain when the source's row with the empty text is de
 
 
 def refuse_empty_texts(frame: DataFrame, partition_columns: Collection[str]) -> DataFrame:
-    """The frame, whose plan fails at an empty text in a column that the table is partitioned by.
-
-    Args:
-        frame: Rows, or keys.
-        partition_columns: What the table is partitioned by; empty if it is not partitioned.
-    """
+    """The frame, whose plan fails at an empty text in a column that the table is partitioned by."""
     if not partition_columns:
         return frame
     partitions = fold(partition_columns)
@@ -185,11 +175,6 @@ def refuse_empty_texts(frame: DataFrame, partition_columns: Collection[str]) -> 
 
 def refuse_empty_keys(asset: str, touched: Touched, partition_columns: Collection[str]) -> Touched:
     """The keys likewise: rows that the table holds under NULL would stay there when the empty text is deleted.
-
-    Args:
-        asset: The asset, for messages.
-        touched: The keys that a write is about.
-        partition_columns: What the table is partitioned by; empty if it is not partitioned.
 
     Raises:
         WriteError (BROKEN_PROMISE): A key that the write is about has an empty text there.

@@ -6,7 +6,6 @@ sums at its position. If it does not, all sums are recomputed and compared.
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,8 +20,8 @@ from lakehouse.cursor.since_base import may_concern
 from lakehouse.delta.commit_info import SCHEMA_CHANGES
 from lakehouse.delta.log import Head, Log, commits_between
 from lakehouse.delta.text import literal, quote
-from lakehouse.difference.by_key import choose_statement, counts_of, is_one_task
-from lakehouse.difference.difference import DELETE, INSERT, OPERATION, UPDATE
+from lakehouse.difference.by_key import choose_statement, counts_of
+from lakehouse.difference.row_comparison import DELETE, INSERT, OPERATION, UPDATE
 from lakehouse.difference.statements import MarkOnly, Skip, Statement
 from lakehouse.errors import LakehouseError, WriteError
 from lakehouse.read.content import BEFORE, CHANGE, Feed, SourceRead
@@ -32,11 +31,10 @@ from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys, UnreadRows
 from lakehouse.spark.diagnosis import first_line, is_of_the_asset, why_unreadable
 from lakehouse.spark.driver_rows import Local, compute_once, is_empty
-from lakehouse.spark.exactness import inexact_in_sql
+from lakehouse.spark.exactness import inexact_in_sql, named_in
 from lakehouse.spark.fitting import check_padding, fit
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import INTEGERS
-from lakehouse.views.sql.row_sql import names_in
 from lakehouse.writes.stated import KEPT_AS_NULL
 
 if TYPE_CHECKING:
@@ -139,13 +137,7 @@ class Sums:
     @cached_property
     def _usable_columns(self) -> list[StructField]:
         """The source's columns that the groups, the sums and the condition may name."""
-        named = " , ".join(map(names_in, self.expressions)).lower()
-        return [
-            column
-            for column in self.changes.source.schema.fields
-            if quote(column.name).lower() in named
-            or re.search(rf"(?<!\w){re.escape(column.name.lower())}(?!\w)", named) is not None
-        ]
+        return named_in(self.changes.source, self.expressions)
 
 
 def _counting(frame: DataFrame, columns: Mapping[str, str], where: str | None) -> DataFrame:
@@ -155,12 +147,7 @@ def _counting(frame: DataFrame, columns: Mapping[str, str], where: str | None) -
 
 
 def sums_of(bound: "BoundText", added: "Added") -> Sums | str:
-    """The sums of a view over its pinned tables; else why they do not fit its columns, as a clause.
-
-    Args:
-        bound: The text of the view.
-        added: The counts and sums that it is.
-    """
+    """The sums of a view over its pinned tables; else why they do not fit its columns, as a clause."""
     from lakehouse.views.on_spark.bound_text import refuse_null
     from lakehouse.views.on_spark.key_conditions import with_values
 
@@ -184,26 +171,15 @@ _WAS, _ROWS = "__lakehouse_was", "__lakehouse_rows"
 _OF_COLUMNS = SCHEMA_CHANGES - {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
 
 
-@dataclass(frozen=True, slots=True)
-class Recompute:
-    """All sums are to be computed from the source and compared.
-
-    Args:
-        reason: Why, as the second half of a sentence.
-    """
-
-    reason: str
-
-
-def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Skip | Recompute:
-    """The statement that adds the changes to the table's sums, if the table is known to hold the sums at its position.
+def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Skip | str:
+    """The statement that adds the changes to the table's sums; else why all sums are to be computed and compared.
 
     Raises:
         WriteError (SCHEMA): The result does not fit the table.
     """
     reason = why_recomputed(run.ref.log(lambda: spark), head, run, sums)
     if reason is not None:
-        return Recompute(reason)
+        return reason
     if run.has_nothing_to_do():
         return Skip()
     rest = MarkOnly()
@@ -220,7 +196,7 @@ def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Sk
         if not is_of_the_asset(error) or why_unreadable(error) is not None:
             raise
         # A pre-image may hold a value that no row holds any more. If a row does hold it, the recompute fails too.
-        return Recompute(f"the changes cannot be added ({first_line(error)[:160]})")
+        return f"the changes cannot be added ({first_line(error)[:160]})"
 
 
 def why_recomputed(log: Log, head: Head, run: Run, sums: Sums) -> str | None:
@@ -252,18 +228,18 @@ def as_marked_before(run: Run) -> Run:
     return run.with_facts(columns=mark.columns, sums=mark.aggregate, query=mark.query or run.facts.query)
 
 
-def _add(run: Run, sums: Sums, target: DataFrame, head: Head, rest: MarkOnly) -> Statement | Skip | Recompute:
+def _add(run: Run, sums: Sums, target: DataFrame, head: Head, rest: MarkOnly) -> Statement | Skip | str:
     within = run.within(target.schema)
     summed = compute_once(_by_group(sums, within, head.partition_columns), few=sums.changes.read_no_feed)
     if isinstance(summed, Local) and not summed.rows:
         return rest
     if _holds(summed, INEXACT, value=True):
-        return Recompute("the feed may not represent a value exactly (text that is not UTF-8, or dates before 1600)")
+        return "the feed may not represent a value exactly (text that is not UTF-8, or dates before 1600)"
     existing = target if within is None else target.where(within)
     beside = _beside(sums, summed, existing)
     changed = compute_once(_operations(beside, sums, target.schema), few=isinstance(summed, Local))
     if _holds(changed, OPERATION, value=_INEXACT):
-        return Recompute("its counts or sums contradict the changes (a count below zero, for example)")
+        return "its counts or sums contradict the changes (a count below zero, for example)"
     return choose_statement(run, changed, counts_of(changed), target.schema, head, rest)
 
 
@@ -301,7 +277,7 @@ def _beside(sums: Sums, summed: Local | DataFrame, target: DataFrame) -> DataFra
     )
     frame = (summed.frame if isinstance(summed, Local) else summed).drop(INEXACT)
     both = existing.unionByName(frame, allowMissingColumns=True)
-    grouped = (both.coalesce(1) if is_one_task(touched) else both).groupBy(*map(quote, groups))
+    grouped = (both.coalesce(1) if touched.is_one_task else both).groupBy(*map(quote, groups))
     aggregates = [f"count({_WAS}) AS {_ROWS}", f"first({_WAS}, TRUE) AS {_WAS}"]
     return grouped.agg(*(F.expr(f"try_sum({name}) AS {name}") for name in totals), *map(F.expr, aggregates))
 

@@ -57,10 +57,7 @@ class View(Write):
 
     needs_key = False
     past = PastRows.COMPUTED
-    ends_early = False
-    follows_snapshot_inputs = False
-    counts_touched_keys = True
-    follows_columns = True
+    has_query = True
     why_all_rows = None
 
     def __post_init__(self) -> None:
@@ -185,9 +182,6 @@ class View(Write):
     def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
         """All of the rows if sums are added to; else none, because none was computed."""
         return feed if _adds(run) else feed.limit(0)
-
-    def count_outside(self, run: Run) -> None:
-        """Nothing: no row was computed."""
 
     def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         """The result of the query over all rows of its tables."""

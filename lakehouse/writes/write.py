@@ -54,7 +54,8 @@ class Write(Protocol):
     """What an asset returns: of which rows of the table it speaks, and what it says of them.
 
     Each kind of write is one class, which answers every question about the kind, and has its name in `KINDS`
-    (lakehouse/dagster/code_location.py). A kind that leaves an answer out does not pass the type checker.
+    (lakehouse/dagster/code_location.py). A kind that leaves out an answer without a default does not pass the type
+    checker.
     Users import it from `lakehouse` (three lists in lakehouse/__init__.py; website/api.py says on which page it
     stands).
 
@@ -66,25 +67,23 @@ class Write(Protocol):
     """Whether the table must declare a key, because rows are found by the key."""
     past: ClassVar[PastRows]
     """What becomes of the rows of earlier runs."""
-    ends_early: ClassVar[bool]
-    """Whether a run whose sources have no changes may end before the asset's function is called."""
-    follows_snapshot_inputs: ClassVar[bool]
-    """Whether a snapshot input that moved is a reason to compute the result again."""
-    counts_touched_keys: ClassVar[bool]
-    """Whether the write finds out how many keys the changes touch before a row is computed."""
-    follows_columns: ClassVar[bool]
-    """Whether other columns of a source are a reason to compute the result again, although no row changed."""
     why_all_rows: ClassVar[str | None]
     """Why no row of its result may be left out of the table, as a clause; None if a row may."""
+    ends_early: ClassVar[bool] = False
+    """Whether a run whose sources have no changes may end before the asset's function is called."""
+    follows_snapshot_inputs: ClassVar[bool] = False
+    """Whether a snapshot input that moved is a reason to compute the result again."""
+    has_query: ClassVar[bool] = False
+    """Whether a query gives the rows. Then the touched keys are counted before a row is computed, and other columns of
+    a source are a reason to compute the result again."""
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
-        """Refuses a definition under which no run could write.
+        """Refuses a definition under which no run could write; by default none, but for the key that it needs.
 
         Raises:
             DefinitionError: The definition could never work.
         """
-        ...
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:
@@ -102,14 +101,12 @@ class Write(Protocol):
 
     def complete_without_rows(self, run: Run) -> Run | None:
         """The run with what the write adds to its mark, if no row is needed to know that the write changes nothing."""
-        ...
+        return None
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> "tuple[Run, Write]":
         """The run with what the write adds to its mark, and the write that is planned, with what its plan needs.
 
-        Args:
-            spark: Returns the session; called only if rows or columns are needed.
-            run: What has been pinned.
+        The session is asked for only if rows or columns are needed.
 
         Raises:
             LakehouseError: The write cannot be made from what was read.
@@ -122,18 +119,16 @@ class Write(Protocol):
 
     def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
         """The rows of the table's own feed that the write speaks of, besides the run's partitions."""
-        ...
+        return feed
 
     def count_outside(self, run: Run) -> int | None:
-        """How many rows of the result the run's partitions leave out; None if nobody counts them."""
-        ...
+        """How many rows of the result the run's partitions leave out; None if they are not counted."""
+        return None
 
     def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
         """The rows that the result must have, and the rows of the table that must equal them, if all is recomputed.
 
-        Args:
-            table: The rows of the table.
-            inputs: What was read of the source of each input, by the name of the input: all of its rows.
+        The inputs are all rows of each source, by the name of the input.
         """
         ...
 
@@ -141,12 +136,6 @@ class Write(Protocol):
 @phase("plan")
 def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Planned:
     """The statement that makes a write true of the table at `head`. Every attempt plans anew; the inputs stay pinned.
-
-    Args:
-        spark: The session.
-        run: The run, from `complete`.
-        write: The write, from `complete`.
-        head: The table; None if there is none.
 
     Raises:
         WriteError (SCHEMA): The result does not fit the table.
@@ -161,10 +150,7 @@ def plan(spark: SparkSession, run: Run, write: Write, head: Head | None) -> Plan
 def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple[Run, Write]:
     """The run and the write with all that both need before they are planned.
 
-    Args:
-        spark: Returns the session; called only if the write needs rows or columns.
-        run: What has been pinned.
-        write: What the asset returned.
+    The session is asked for only if rows or columns are needed.
 
     Raises:
         WriteError (LOST_CHANGES): Changes of an input would count as read, and be in no table.

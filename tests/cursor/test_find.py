@@ -7,8 +7,8 @@ import pytest
 
 from lakehouse.cursor.cursor import Fresh, Lost
 from lakehouse.cursor.find import find_cursor
-from lakehouse.cursor.generation import FIRST_GENERATION, Generation
-from lakehouse.cursor.mark import Position, application_id
+from lakehouse.cursor.generation import FIRST_GENERATION, Generation, application_id
+from lakehouse.cursor.mark import Position
 from lakehouse.errors import UnreadableLogError
 from tests.support.commits import WHOLE, History, cursor, known, read_to
 from tests.support.raises import raises_code

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from lakehouse.cursor.cursor import Fresh, Known, Lost
 from lakehouse.cursor.find import cursor_of_each, find_cursor
-from lakehouse.cursor.mark import Mark, Position, application_id
+from lakehouse.cursor.generation import application_id
+from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.commit_info import NO_ROWS
 from lakehouse.delta.log import NOTHING_READ
 from tests.support.commits import WHOLE, History

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import cap, pending
+from lakehouse.cursor.unread import cap, pending, start_version
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.log import NOTHING_READ, VersionRange
@@ -20,7 +20,7 @@ from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.decide import Reconcile
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.feed_trust import Source
-from lakehouse.read.read_plan import InputFacts, ReadArchive, ReadFeed, read_plan, start_version
+from lakehouse.read.read_plan import InputFacts, ReadArchive, ReadFeed, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.spark.table_version import TableRef
 from tests.support.commits import FEED, TABLE_ID, History, cursor_at, run_of, source_of

@@ -59,6 +59,7 @@ def test_a_key_that_is_computed_of_what_the_feed_may_tell_otherwise_leaves_out_n
     [
         ("lower(trim(Name))", ["name"]),
         ("id * 2", ["id"]),
+        ("void + ids", []),
         ("hash(*)", ["id", "name", "tags", "n`s"]),
         ("to_json(struct(src.*))", ["id", "name", "tags", "n`s"]),
         ("hash(id, *)", ["id", "name", "tags", "n`s"]),

@@ -362,7 +362,7 @@ def test_new_code_of_a_strict_table_is_warned_of() -> None:
 
 
 def test_new_code_of_a_strict_view_is_not_warned_of_because_its_query_is_held_against_the_mark() -> None:
-    strict = replace(under(CODED, refresh="strict"), follows_columns=True)
+    strict = replace(under(CODED, refresh="strict"), has_query=True)
     assert warning_of_new_code(strict, coded(OLD), parts(strict, Read()), None) is None
 
 
@@ -385,7 +385,7 @@ class Sized(History):
         pytest.param(500, APPENDS, Read(), False, id="an append"),
         pytest.param(500, replace(MERGES, past=PastRows.KEPT), Read(), False, id="a history"),
         pytest.param(500, replace(MERGES, inputs=frozenset({"src", "dim"})), Read(), False, id="of several inputs"),
-        pytest.param(500, replace(MERGES, counts_touched_keys=True), Read(), False, id="a view"),
+        pytest.param(500, replace(MERGES, has_query=True), Read(), False, id="a view"),
         pytest.param(500, MERGES, LATE, False, id="partial"),
         pytest.param(500, MERGES, Read(max_versions=1), False, id="behind"),
     ],

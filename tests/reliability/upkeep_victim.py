@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.upkeep import carry_out
 from lakehouse.upkeep.carry_out import Worker
-from lakehouse.upkeep.due import UpkeepWork
-from lakehouse.upkeep.steps import steps_of
+from lakehouse.upkeep.due import UpkeepWork, steps_of
 from tests.reliability.park import park
 from tests.support.lake import Lake
 from tests.upkeep.by_hand import look

@@ -9,9 +9,8 @@ import pytest
 from benchmarks.harness.gateway import BUCKET, Store
 from lakehouse.delta.file_log import FileLog
 from lakehouse.upkeep.carry_out import Worker
-from lakehouse.upkeep.due import TableUpkeep, UpkeepWork, upkeep_of
+from lakehouse.upkeep.due import TableUpkeep, UpkeepWork, steps_of, upkeep_of
 from lakehouse.upkeep.readers import readers_of
-from lakehouse.upkeep.steps import steps_of
 from tests.stores.test_tables import Shop, shop
 from tests.support.orders_graph import NAMES
 from tests.upkeep.by_hand import EAGER

@@ -160,8 +160,7 @@ class Lake:
             inputs={name: name for name in kinds if name != "return"},
             code_version=options.pop("code_version", None),
             policy=table.policy,
-            counts_touched_keys=kind.counts_touched_keys,
-            follows_columns=kind.follows_columns,
+            has_query=kind.has_query,
             follows_snapshot_inputs=kind.follows_snapshot_inputs,
         )
         asked = {part.name: options.pop(part.name) for part in fields(UserRequest) if part.name in options}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from lakehouse.delta.keys import KeyPredicate
-from lakehouse.difference import by_key
-from lakehouse.difference.driver_difference import local_difference
+from lakehouse.difference import by_key, row_comparison
+from lakehouse.difference.row_comparison import local_difference
 
 
 def replace_in_one_pass(patched: pytest.MonkeyPatch) -> None:
@@ -24,5 +24,5 @@ def comparisons_by_scan(patched: pytest.MonkeyPatch) -> list[int]:
         return local_difference(*given, **named)
 
     # A scan that ends in the same statement as a join shows in nothing that a step says.
-    patched.setattr(by_key, "local_difference", counted)
+    patched.setattr(row_comparison, "local_difference", counted)
     return comparisons

@@ -9,9 +9,8 @@ from lakehouse.cursor.unread import TableState
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.upkeep.carry_out import Worker
-from lakehouse.upkeep.due import Rules, TableUpkeep, upkeep_of
+from lakehouse.upkeep.due import Rules, TableUpkeep, steps_of, upkeep_of
 from lakehouse.upkeep.readers import Readers, readers_of
-from lakehouse.upkeep.steps import steps_of
 from tests.support.lake import NO_WAIT, Lake
 
 EAGER = Rules(small_files=2, small_in_partition=2, deleted_share=0.01, deleted_bytes=0, freed_share=0.0)

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.upkeep.due import DuePart, Task, UpkeepWork
-from lakehouse.upkeep.steps import UpkeepStep, steps_of, what_is_left
+from lakehouse.upkeep.due import DuePart, Task, UpkeepStep, UpkeepWork, steps_of, what_is_left
 
 GB = 1_000_000_000
 

@@ -136,8 +136,8 @@ def diff_page(table: str, versions: tuple[int, int], diff: "VersionDiff", way: s
         page += [Text(f"{sign} column {name}") for name in names]
     if diff.rows:
         page += [Text(), _table(diff)]
-    if diff.counts.total > sum(row.copies for row in diff.rows):
-        more = diff.counts.total - sum(row.copies for row in diff.rows)
+    more = diff.counts.total - len(diff.rows)
+    if more > 0:
         page += [Text(), assemble((f"{count_of(more, 'more row')}. --limit shows more.", QUIET))]
     return Group(*page)
 
@@ -156,7 +156,7 @@ def _table(diff: "VersionDiff") -> RenderableType:
 
 def _key(row: "RowDiff") -> Text:
     named = ", ".join(f"{name}={_cut(value)}" for name, value in row.key.items())
-    return assemble((named or row.change, NAME), (f"  {row.copies} times" if row.copies > 1 else ""))
+    return assemble((named or row.change, NAME))
 
 
 def _values(row: "RowDiff") -> Iterator[tuple[str, Text, Text]]:

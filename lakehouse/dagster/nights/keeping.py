@@ -31,9 +31,8 @@ from lakehouse.spark.diagnosis import first_line
 from lakehouse.spark.listeners import listening
 from lakehouse.spark.table_version import ReadableLogs
 from lakehouse.upkeep.carry_out import Worker
-from lakehouse.upkeep.due import Rules, TableUpkeep, UpkeepWork, upkeep_of
+from lakehouse.upkeep.due import Rules, Steps, TableUpkeep, UpkeepStep, UpkeepWork, steps_of, upkeep_of, what_is_left
 from lakehouse.upkeep.readers import readers_of
-from lakehouse.upkeep.steps import Steps, UpkeepStep, steps_of, what_is_left
 
 UPKEEP_JOB = "upkeep"
 """The name of the job and of the schedule."""

@@ -13,7 +13,7 @@ from lakehouse.errors.base import clause
 from lakehouse.errors.views import ViewError
 from lakehouse.views.files.other_statements import refuse_other_statement
 from lakehouse.views.files.token_reader import TokenReader
-from lakehouse.views.sql.conditions import why_no_condition
+from lakehouse.views.sql.conditions import why_not_of_the_row
 from lakehouse.views.sql.tokens import Token, spell, tokens
 from lakehouse.views.view_text import Origin, OutputColumn, ViewText, view_error
 
@@ -114,7 +114,7 @@ def expectations_of(text: str, statement: Statement, file: str | None = None) ->
 
 
 def _expectation(text: str, expectation: Expectation, file: str | None) -> Expect:
-    why = why_no_condition(expectation.condition)
+    why = None if is_unique_key(expectation.condition) else why_not_of_the_row(expectation.condition)
     what = f"EXPECT ({expectation.condition}) cannot be evaluated: {why}"
     remedy = "Write a condition that is true or false of one row, and compute what it needs as a column of the query."
     if why is None:

@@ -15,8 +15,8 @@ from lakehouse.delta.text import literal, quote
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.read.content import Everything, SourceRead
 from lakehouse.read.decide import NeedOfAllRows
+from lakehouse.spark.broken_promises import Breach, breach_text
 from lakehouse.spark.driver_rows import Local, small
-from lakehouse.spark.fitting import Breach, breach_text
 from lakehouse.spark.types import char_type, is_assignable, sql_type, widens
 from lakehouse.views.algebra import Query
 from lakehouse.views.analysis import Analysis, TableFacts, Whole

@@ -9,10 +9,11 @@ from pyspark.sql.types import StructType
 from lakehouse.cursor.cursor import Known
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import images_of_many_rows
+from lakehouse.read.asset import ViewReport
 from lakehouse.read.content import Feed
 from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, Reconcile, Refuse, answer_by_policy, why_other_query
 from lakehouse.read.feed_trust import Source
-from lakehouse.read.run import Run, ViewReport
+from lakehouse.read.run import Run
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import as_struct
 from lakehouse.views.analysis import Analysis, TableFacts, Whole

@@ -13,14 +13,13 @@ from pyspark.sql.types import LongType, StructField, StructType
 from lakehouse.delta.limits import limits
 from lakehouse.delta.text import quote
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, LOG_NAMES, Feed, SourceRead
-from lakehouse.spark.driver_rows import Local, compute_once
+from lakehouse.spark.driver_rows import MORE, ONE, Local, compute_once, net
 from lakehouse.spark.types import ATOMS, can_be_told_apart, identities, padding_like
 from lakehouse.views.on_spark.key_conditions import query, restrict, with_values
 from lakehouse.views.plan import CHANGES, Found, Image, Restriction, SourceRows, Sql, Step
 
 PinnedTable: TypeAlias = SourceRead | DataFrame
 """A table of a text: one whose changes are followed, or the rows of a snapshot, which has none."""
-_ONE, _MORE = "__one", "__more"
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,23 +162,21 @@ def _net(images: Local, columns: tuple[str, ...]) -> Local | None:
     is_gone = arrow.is_in(images.column(CHANGE), value_set=pa.array([DELETE, BEFORE]))
     sign = arrow.if_else(is_gone, pa.scalar(-1, pa.int64()), pa.scalar(1, pa.int64()))
     names = [str(place) for place, _ in enumerate(columns)]
-    table: Any = rows.arrow.rename_columns(names).append_column(_ONE, sign)
-    summed = table.group_by(names).aggregate([(_ONE, "sum")])
+    table: Any = rows.arrow.rename_columns(names).append_column(ONE, sign)
+    summed = table.group_by(names).aggregate([(ONE, "sum")])
     # The sum of no row is NULL, as in Spark.
-    moved = summed.filter(arrow.not_equal(summed.column(f"{_ONE}_sum"), 0))
+    moved = summed.filter(arrow.not_equal(summed.column(f"{ONE}_sum"), 0))
     if not columns:  # Arrow counts the rows of a table by its columns
-        return Local(images.spark, StructType([StructField(_ONE, LongType())]), moved.rename_columns([_ONE]))
+        return Local(images.spark, StructType([StructField(ONE, LongType())]), moved.rename_columns([ONE]))
     return Local(images.spark, rows.schema, moved.select(names).rename_columns(list(columns)).cast(rows.arrow.schema))
 
 
 def _net_by_spark(feed: DataFrame, columns: tuple[str, ...]) -> DataFrame:
     names = [quote(name) for name in columns]
-    rows = feed.select(*names, F.when(F.col(CHANGE).isin(DELETE, BEFORE), -1).otherwise(1).alias(_ONE))
+    rows = feed.select(*names, F.when(F.col(CHANGE).isin(DELETE, BEFORE), -1).otherwise(1).alias(ONE))
     schema = feed.select(*names).schema
     unknown = [column.name for column in schema.fields if not can_be_told_apart(column.dataType)]
     if unknown:  # Spark knows no DISTINCT of MAP and VARIANT: nothing cancels, and the column is NULL
-        return rows.drop(_ONE).withColumns({name: F.lit(None).cast("int") for name in unknown})
-    by = [F.expr(text).alias(f"__by_{place}") for place, text in enumerate(identities(schema).values())]
-    first = [F.first(F.col(quote(column.name))).alias(column.name) for column in schema.fields]
-    moved = rows.groupBy(*by).agg(*first, F.sum(_ONE).alias(_MORE)).where(F.col(_MORE) != 0)
-    return padding_like(schema, moved.select(*names)) if names else moved.select(_MORE)
+        return rows.drop(ONE).withColumns({name: F.lit(None).cast("int") for name in unknown})
+    moved = net(rows, schema, identities(schema).values())
+    return padding_like(schema, moved.drop(MORE)) if names else moved

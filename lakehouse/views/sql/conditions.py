@@ -1,4 +1,4 @@
-"""The text of a condition on one row, as an expectation has it; and why a text is none."""
+"""The text of an expression of one row, as an expectation and an `Aggregate` have it; and why a text is none."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -6,7 +6,7 @@ from functools import cache
 from sqlglot import exp
 from sqlglot.expressions.core import Expr
 
-from lakehouse.delta.expect import Expect, is_unique_key
+from lakehouse.delta.expect import Expect
 from lakehouse.errors import DefinitionError
 from lakehouse.errors.views import ViewError
 from lakehouse.views.functions import AGGREGATES, GENERATORS, WINDOW_FUNCTIONS
@@ -16,9 +16,9 @@ from lakehouse.views.sql.words import cut
 from lakehouse.views.view_text import NotFollowedError
 
 _BEGIN, _END = "SELECT (\n", "\n) FROM row"
-"""A condition stands on lines of its own, so that a comment ends with it."""
-_SEVERAL = "it is no condition, but several expressions or a query"
-_ROW = "an expectation is about the columns of one row"
+"""The text stands on lines of its own, so that a comment ends with it."""
+_SEVERAL = "it is several expressions or a query, and not one expression"
+_ROW = "only the columns of one row count here"
 
 
 def refuse_conditions(asset: str, expectations: Sequence[Expect]) -> None:
@@ -28,18 +28,16 @@ def refuse_conditions(asset: str, expectations: Sequence[Expect]) -> None:
         DefinitionError (CONDITION): There is one.
     """
     for each in expectations:
-        if (why := why_no_condition(each.condition)) is not None:
+        if not each.is_of_key and (why := why_not_of_the_row(each.condition)) is not None:
             raise DefinitionError.condition(asset, each.condition, why)
 
 
 @cache
-def why_no_condition(condition: str) -> str | None:
-    """Why a text is no condition on the columns of one row, as a clause; None if the text alone shows no reason."""
-    if is_unique_key(condition):
-        return None
+def why_not_of_the_row(expression: str) -> str | None:
+    """Why a text is no expression of the columns of one row, as a clause; None if the text alone shows no reason."""
     try:
-        parsed = parse(cut(f"{_BEGIN}{condition}{_END}"))
-        reasons = (why for node in parsed.tree.walk() if (why := _why_not_of_the_row(node)) is not None)
+        parsed = parse(cut(f"{_BEGIN}{expression}{_END}"))
+        reasons = (why for node in parsed.tree.walk() if (why := _why_no_part(node)) is not None)
         why = _why_other_shape(parsed) or next(reasons, None)
         if why is None and (other := why_not_followed(parsed)) is not None:
             return other.clause
@@ -63,10 +61,10 @@ def _why_other_shape(parsed: Parsed) -> str | None:
         return _SEVERAL
     if len(tree.expressions) != 1 or not isinstance(tree.expressions[0], exp.Paren):
         return _SEVERAL
-    return _SEVERAL if isinstance(tree.expressions[0].this, exp.Alias | exp.Tuple) else None
+    return _SEVERAL if isinstance(tree.expressions[0].this, exp.Tuple) else None
 
 
-def _why_not_of_the_row(node: Expr) -> str | None:
+def _why_no_part(node: Expr) -> str | None:
     """Why a part of a condition goes by more than one row, or by none."""
     name = node.meta.get(CALLED, "")
     if isinstance(node, exp.Query) and node.parent is not None:
@@ -79,4 +77,6 @@ def _why_not_of_the_row(node: Expr) -> str | None:
         return f"it calls {name or node.key}(), which makes several rows of one"
     if isinstance(node, exp.Star):
         return "it has a star, which stands for columns that are not known yet"
+    if isinstance(node, exp.Alias) and isinstance(node.parent, exp.Paren):
+        return _SEVERAL
     return "it has a parameter, and nobody gives its value" if isinstance(node, exp.Placeholder) else None

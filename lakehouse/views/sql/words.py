@@ -10,7 +10,6 @@ from sqlglot.expressions.core import Expr
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.algebra import Place
 from lakehouse.views.functions import OF_THE_RUN
-from lakehouse.views.sql.row_sql import TIME
 from lakehouse.views.sql.tokens import Token, TokenKind, tokens
 
 OPENING, CLOSING = ("(", "["), (")", "]")
@@ -95,7 +94,8 @@ def cut(text: str) -> Text:
     return words
 
 
-_RUN_TEXT = re.compile(rf"\s*(?:(?:now|today|tomorrow|yesterday)(?:\s+\S+)?|{TIME})\s*", re.IGNORECASE)
+_TIME = r"T?\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?(?:\s*[a-z+-][\w:/+-]*)?"
+_RUN_TEXT = re.compile(rf"\s*(?:(?:now|today|tomorrow|yesterday)(?:\s+\S+)?|{_TIME})\s*", re.IGNORECASE)
 """Texts that Spark takes for the day of the run, or for a time on that day, where it wants a date or a time."""
 _OF_NO_DAY = ("INTERVAL", "TIME")
 """Words behind which a time is of no day."""
@@ -158,7 +158,8 @@ def _refuse_token(words: Text, before: Token | None, token: Token, after: Token 
     is_bare = token.kind is TokenKind.WORD and name in _WITHOUT_BRACKETS and not is_part
     if (is_called and name in OF_THE_RUN) or is_bare:
         raise of_the_run(name, words.of_token(token))
-    if is_called and name in ("unix_timestamp", "to_unix_timestamp") and words.text[token.end :].split(")")[0] == "(":
+    has_no_argument = words.text[token.end :].split(")")[0].split() == ["("]
+    if is_called and has_no_argument and name in ("unix_timestamp", "to_unix_timestamp"):
         raise of_the_run(name, words.of_token(token))
     if is_called and name == "identifier":
         what, remedy = "identifier() names what only a run knows", "Write the name itself."

@@ -154,8 +154,8 @@ def refusal_of(house: House, expect: Sequence[Expect]) -> str:
 
 def test_what_is_no_condition_of_a_row_is_refused_when_the_code_location_loads(house: House) -> None:
     assert refusal_of(house, [Expect("v > (SELECT max(v) FROM orders)")]) == (
-        "Asset 'copies' expects (v > (SELECT max(v) FROM orders)) of each row of its table, but it has a subquery, and an "
-        "expectation is about the columns of one row. Write a condition that is true or false of one row, and compute "
+        "Asset 'copies' expects (v > (SELECT max(v) FROM orders)) of each row of its table, but it has a subquery, and only "
+        "the columns of one row count here. Write a condition that is true or false of one row, and compute "
         "what the condition needs as a column of the result."
     )
 

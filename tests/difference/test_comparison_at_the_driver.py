@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.difference.difference import HELD, difference, with_promises
-from lakehouse.difference.driver_difference import local_difference
+from lakehouse.difference.row_comparison import HELD, difference, local_difference, with_promises
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import Local, collect_all

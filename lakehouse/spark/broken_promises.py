@@ -1,15 +1,46 @@
-"""Broken promises: their text as SQL for a plan, and the error that Spark's error about such a text stands for."""
+"""How a promise of a write can be broken: its text as SQL for a plan, and the error that such a text stands for."""
 
 import json
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any, assert_never
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 from lakehouse.delta.text import literal, quote
 from lakehouse.errors import GO_ON_FROM, WriteError
 from lakehouse.spark.diagnosis import causes, message
-from lakehouse.spark.fitting import BROKEN, Breach
+
+BROKEN = "lakehouse-broken-promise:"
+
+
+class Breach(Enum):
+    """How a promise can be broken: the closed set, by the value that stands as `kind` in the text."""
+
+    OUTSIDE = "outside"
+    TWICE = "twice"
+    NOT_APPENDED = "not appended"
+    EMPTY = "empty"
+    ELSEWHERE = "elsewhere"
+    GONE = "gone"
+    SEVERAL = "several"
+    NULL_KEY = "null key"
+    REQUIRED = "required"
+    UNFIT = "unfit"
+    EVENT = "event"
+
+
+def breach_text(breach: Breach, **details: str) -> str:
+    """The text of a broken promise whose details are known before the plan is computed."""
+    return BROKEN + json.dumps({"kind": breach.value, **details})
+
+
+def not_appended(source: str, version: Column, change: Column) -> Column:
+    """What is raised where a row of the feed, read as appended, is none."""
+    begin = f'{BROKEN}{{"kind": "{Breach.NOT_APPENDED.value}", "source": {json.dumps(source)}, "version": '
+    return F.concat(F.lit(begin), version.cast("string"), F.lit(', "change": "'), change, F.lit('"}'))
 
 
 def broken_promise(asset: str, error: BaseException) -> WriteError | None:

@@ -2,8 +2,7 @@
 
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
-from lakehouse.difference.broken_promises import broken_promise
-from lakehouse.spark.fitting import Breach, breach_text
+from lakehouse.spark.broken_promises import Breach, breach_text, broken_promise
 
 ELSEWHERE = breach_text(Breach.ELSEWHERE)
 

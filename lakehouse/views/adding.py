@@ -71,12 +71,12 @@ class _NotAddedError(Exception):
 def as_sums(query: Query) -> Added | str:
     """The counts and sums that a query is, or why it is none, as a clause."""
     try:
-        return _as_sums(query)
+        return _sums_of(query)
     except _NotAddedError as why:
         return str(why)
 
 
-def _as_sums(query: Query) -> Added:
+def _sums_of(query: Query) -> Added:
     """The counts and sums."""
     node, top = query.root, dict[str, Expression]()
     if isinstance(node, Extend):

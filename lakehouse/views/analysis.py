@@ -56,6 +56,11 @@ class Whole:
     def __str__(self) -> str:
         return self.why if self.place is None else f"{self.why} ({self.place})"
 
+    @property
+    def more(self) -> str:
+        """Why keys alone are not enough, as a clause."""
+        return str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class ByKeys:
@@ -64,24 +69,19 @@ class ByKeys:
     Args:
         touch: The columns by which changes are followed, and the others by which they could be.
         plan: How the keys are found whose rows may differ, if all tables change.
-        reads_whole: Which tables are read whole for that in each run, and why, as a clause; None if none is.
+        more: Which tables are read whole for that in each run, and why, as a clause; None if keys alone are enough.
     """
 
     touch: Touch
     plan: TouchedPlan
-    reads_whole: str | None = None
+    more: str | None = None
 
     def __str__(self) -> str:
-        return self.reads_whole or f"keys ({', '.join(self.touch.columns)}) are enough"
+        return self.more or f"keys ({', '.join(self.touch.columns)}) are enough"
 
 
 Verdict: TypeAlias = Whole | ByKeys
 """How the table of a text follows changes, whatever rows they are of."""
-
-
-def why_more_than_keys(verdict: Verdict) -> str | None:
-    """Why keys alone are not enough if each followed table changes, as a clause; None if they are."""
-    return str(verdict) if isinstance(verdict, Whole) else verdict.reads_whole
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -236,7 +236,7 @@ class CheckedView:
     @property
     def why_whole(self) -> str | None:
         """Why changes need all rows, or all of a table, as a clause; None if keys do, in a table that has a key."""
-        return why_more_than_keys(self.verdict)
+        return self.verdict.more
 
 
 def check_text(

@@ -19,7 +19,7 @@ from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.listeners import Message, tell
 from lakehouse.views.adding import Added, added_of
-from lakehouse.views.analysis import Analysis, CheckedView, Verdict, Whole, check_text, why_more_than_keys
+from lakehouse.views.analysis import Analysis, CheckedView, Verdict, Whole, check_text
 from lakehouse.views.explained import how_followed
 from lakehouse.views.on_spark.bound_text import BoundText
 from lakehouse.views.on_spark.computing import Computed, OfKeys, Unmoved, compute
@@ -79,7 +79,7 @@ def explain_view(run: Run, analysis: Analysis) -> tuple[str, ...]:
         becomes = "is refused by refresh='strict'" if is_refused else "computes all rows"
         lines = (*lines, f"The next run {becomes}, because {other}.")
     verdict = None if why_no_sums is None else analysis.verdict(key, has_key=bool(key))
-    why = None if verdict is None else why_more_than_keys(verdict)
+    why = None if verdict is None else verdict.more
     if why is None:
         return lines
     return (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
@@ -156,10 +156,9 @@ def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> C
 
 def _tell_of_later_runs(run: Run, verdict: Verdict) -> None:
     """Says in a run that begins what becomes of the runs that changes reach, if keys are not enough for them."""
-    later = why_more_than_keys(verdict)
     match answer_by_policy(NeedOfAllRows.PLAN, run.asset.policy.chosen_refresh):
-        case PolicyAnswer.REFUSED if later is not None:
-            tell(Message(f"{run.name} is refused as soon as changes reach it: {later}. {STRICT_REMEDY}"))
+        case PolicyAnswer.REFUSED if verdict.more is not None:
+            tell(Message(f"{run.name} is refused as soon as changes reach it: {verdict.more}. {STRICT_REMEDY}"))
         case answer if isinstance(verdict, Whole):
             level = WARNING if answer is PolicyAnswer.WARNED else INFO
             tell(Message(f"{run.name} will be computed whole by each run that changes reach: {verdict}.", level))

@@ -97,10 +97,3 @@ QUERIES = {
     "distinct_in_exists": """SELECT id, amt FROM o WHERE EXISTS (SELECT DISTINCT item FROM i WHERE i.oid=o.id)""",
     "in_two": """SELECT id, amt FROM o WHERE (cust, day) IN (SELECT id, nat FROM c)""",
 }
-
-REFUSED = {
-    "limit": ("SELECT id FROM o LIMIT 3", "VIEW_NOT_DETERMINISTIC"),
-    "rand": ("SELECT id, rand() r FROM o", "VIEW_NOT_DETERMINISTIC"),
-    "today": ("SELECT id FROM o WHERE day < current_date()", "VIEW_NOT_DETERMINISTIC"),
-}
-"""Those that no keys follow, each with its code."""

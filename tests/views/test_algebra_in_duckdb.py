@@ -9,9 +9,7 @@ from collections.abc import Mapping
 import duckdb
 import pytest
 
-from lakehouse.errors.views import ViewError
 from lakehouse.views.query import read
-from tests.support.for_each import for_each
 from tests.views import queries, tpch
 from tests.views.algebra_sql import sql_of, text_in_duckdb
 
@@ -77,14 +75,6 @@ def warehouse(request: pytest.FixtureRequest) -> duckdb.DuckDBPyConnection:
 def test_the_rows_of_the_queries_of_tpch(warehouse: duckdb.DuckDBPyConnection):
     apart = {number: rows_apart(warehouse, text, tpch.SCHEMAS) for number, text in tpch.QUERIES.items()}
     assert {number: rows for number, rows in apart.items() if rows} == {}
-
-
-@for_each("name", queries.REFUSED)
-def test_what_no_keys_follow_is_refused(name: str):
-    text, code = queries.REFUSED[name]
-    with pytest.raises(ViewError) as refused:
-        read(text, queries.TABLES)
-    assert refused.value.code == code
 
 
 def test_reading_takes_milliseconds(capsys: pytest.CaptureFixture[str]):

@@ -1,5 +1,8 @@
 """Every refusal has a stable code, the place in the text, and a way out."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from lakehouse.errors import DefinitionError
@@ -216,3 +219,13 @@ def test_a_whole_name_of_a_table_qualifies_no_column():
     """The rows of the table stand in a subquery in its place, which has an alias of one part."""
     with pytest.raises(NotFollowedError, match="whole name"):
         read("SELECT a.c.id FROM a.c", {"a.c": SCHEMAS["c"]})
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_on_views_has_each_code():
+    source = "".join(path.read_text() for path in (ROOT / "lakehouse").rglob("*.py"))
+    codes = set(re.findall(r'"(VIEW_[A-Z_]+)"', source))
+    page = (ROOT / "docs/reference/queries.md").read_text()
+    assert set(re.findall(r"^\| `(VIEW_[A-Z_]+)` \|", page, re.MULTILINE)) == codes

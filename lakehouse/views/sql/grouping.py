@@ -23,20 +23,17 @@ class Projection:
 
 def is_aggregate(node: Expression) -> bool:
     """Whether a node itself is an aggregate, with what may stand around one."""
-    match node:
-        case exp.Filter() | exp.WithinGroup() | exp.IgnoreNulls() | exp.RespectNulls():
-            return is_aggregate(node.this)
-        case exp.Anonymous():
-            return node.meta.get(CALLED, node.name.lower()) in AGGREGATES
-        case _:
-            return isinstance(node, exp.AggFunc)
+    call = _bare_call(node, (*_AROUND, exp.WithinGroup))
+    if isinstance(call, exp.Anonymous):
+        return call.meta.get(CALLED, call.name.lower()) in AGGREGATES
+    return isinstance(call, exp.AggFunc)
 
 
 def has_aggregate(expression: Expression) -> bool:
     """Whether an expression has an aggregate of rows; that of a window is none."""
     if isinstance(expression, exp.Window):
         within = (
-            *_arguments(expression),
+            *_bare_call(expression.this).iter_expressions(),
             *(each for each in expression.iter_expressions() if each is not expression.this),
         )
         return any(map(has_aggregate, within))
@@ -45,12 +42,15 @@ def has_aggregate(expression: Expression) -> bool:
     return is_aggregate(expression) or any(map(has_aggregate, expression.iter_expressions()))
 
 
-def _arguments(window: exp.Window) -> tuple[Expression, ...]:
-    """What the function of a window is called with."""
-    function = window.this
-    while isinstance(function, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
-        function = function.this
-    return tuple(function.iter_expressions())
+_AROUND = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
+"""What may stand around a call, also around that of a window."""
+
+
+def _bare_call(expression: Expression, around: tuple[type[Expression], ...] = _AROUND) -> Expression:
+    """A call without what stands around it."""
+    while isinstance(expression, around):
+        expression = expression.this
+    return expression
 
 
 @dataclass(eq=False)
@@ -117,10 +117,7 @@ class Grouping:
         existing = next((name for name, each in self.aggregates.items() if each == expression), None)
         if existing is not None:
             return existing
-        innermost = expression
-        while isinstance(innermost, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
-            innermost = innermost.this
-        name = self.reading.unique(innermost.key)
+        name = self.reading.unique(_bare_call(expression, (*_AROUND, exp.WithinGroup)).key)
         self.aggregates[name] = expression.copy()
         self.reading.retype(name, expression)
         return name
@@ -130,10 +127,7 @@ class Grouping:
         new = _with_children(
             window, lambda child: child.copy() if child is window.this else self.over_groups(child, aliases)
         )
-        function = new.this
-        while isinstance(function, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
-            function = function.this
-        for child in list(function.iter_expressions()):
+        for child in list(_bare_call(new.this).iter_expressions()):
             child.replace(self.over_groups(child, aliases))
         return new
 

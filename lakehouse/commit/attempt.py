@@ -190,7 +190,8 @@ def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Co
         head = log.head()
         if head is None:
             return None
-        for commit in log.commits(head.version, mark.base + 1):
+        # A store may list a commit late. Its file is there: the next version is asked for by name.
+        for commit in log.commits(max(head.version, mark.base + 1), mark.base + 1):
             if commit.user_metadata and mark.attempt in commit.user_metadata and commit.operation not in COMPACTING:
                 return commit
     except Exception as unreadable:

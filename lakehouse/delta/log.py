@@ -252,9 +252,10 @@ def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: i
     while oldest_read > oldest:
         batch = read(page)
         for commit in sorted(batch, key=lambda commit: -commit.version):
-            if oldest <= commit.version < oldest_read:
+            if commit.version < oldest_read:
                 oldest_read = commit.version
-                yield commit
+                if commit.version >= oldest:
+                    yield commit
         if len(batch) < page:
             return
         page *= 8

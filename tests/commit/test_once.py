@@ -11,6 +11,7 @@ from lakehouse import Append, Changes, History, Merge, Read, Table
 from lakehouse.commit.execute import execute
 from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.cursor.mark import Mark
+from lakehouse.delta.file_log import FileLog
 from lakehouse.errors import StaleInputsError, UnreadableLogError
 from lakehouse.read.changes import read_of
 from lakehouse.writes.write import complete, plan
@@ -135,6 +136,24 @@ def test_a_lost_answer_is_found_in_the_log(lake: Lake, asset: Any) -> None:
     assert lake.version(asset.__name__) == 1
     assert sorted(row[-1] for row in lake.rows(asset.__name__)) == ([0, 20, 30] if asset is copy else [0, 10, 20, 30])
     assert isinstance(lake.materialize(asset, Table(key="id")), Unchanged)
+
+
+def test_a_commit_that_its_store_does_not_list_yet_is_found_by_its_name(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
+    listed, before = FileLog.head, [lake.ref("copy").log(lambda: lake.spark).head()]
+
+    def list_late() -> None:
+        monkeypatch.setattr(FileLog, "head", lambda log: before.pop() if before else listed(log))
+        raise ConnectionResetError("Answer from Java side is empty")
+
+    with after("execute", list_late):
+        outcome = lake.materialize(copy, Table(key="id"))
+    assert before == [] and isinstance(outcome, Committed) and outcome.recovered
+    assert lake.version("copy") == 1
 
 
 def test_a_step_that_is_run_again_after_its_commit_does_not_append_again(lake: Lake) -> None:

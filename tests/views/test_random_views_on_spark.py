@@ -1,6 +1,7 @@
 """Random queries over random changes, as views on Delta: after every step each table is what its query gives.
 
-The rules are tried on far more queries in DuckDB (test_views_follow.py). Here Spark says what a text means.
+The rules are tried on far more queries in DuckDB (test_views_follow.py). Here Spark says what a text means: it
+interprets a run of so few rows, and compiles the query that the table is compared with.
 LAKEHOUSE_EXAMPLES says how many queries there are, of new seeds each time; LAKEHOUSE_SEED says the first of these.
 """
 

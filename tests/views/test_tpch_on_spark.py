@@ -1,6 +1,7 @@
 """The queries of TPC-H as views on Delta: after edits of all tables at once, each table is what its query says.
 
 No statistics say how many rows a table holds, so most keys touched is not a reason to compute all.
+For the same reason Spark compiles each run; it interprets the query that the table is compared with (`Lake.sql`).
 """
 
 import shutil

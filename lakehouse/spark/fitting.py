@@ -137,7 +137,10 @@ def fit(
         raise _new_fields_refused(table, nested)
     remedies = [_widening(table, wider)] if wider else []
     if problems.keys() - wider.keys():
-        remedies.append("To drop or retype a column, alter the table, or write it to another asset.")
+        remedies.append(
+            "To drop or retype a column, alter the table, or write it to another asset; in development, make the table "
+            f"again (lakehouse run {table.name} --rebuild)."
+        )
     added = [column for column in rows.schema.fields if column.name.lower() not in present]
     if added and not may_add:
         problems |= {column.name: "is not in the table" for column in added}

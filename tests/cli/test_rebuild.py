@@ -64,6 +64,7 @@ def test_a_table_is_made_anew_under_its_new_columns_and_put_back_if_the_run_fail
     first = columns(copies)
     define(lambda rows: rows.selectExpr("id", "'one' AS number"))
     assert main(["run", "copies", "-m", MODULE]) == 1, "no run drops a column or gives it any other type"
+    assert "(lakehouse run copies --rebuild)" in " ".join("".join(capsys.readouterr()).split())
     define(lambda rows: rows.selectExpr("id", "raise_error('of the user') AS number"))
     assert main(["run", "copies", "--rebuild", "-m", MODULE]) == 1
     assert columns(copies) == first and DeltaTable(str(copies)).version() == 0

@@ -26,6 +26,7 @@ def touched_plan(
         NotFollowedError: No keys follow the changes of any of the tables.
     """
     keys = touch_columns(query, touch)
+    changed = {scan.table for scan in scans_of(query.root)} & set(changed)
     try:
         return _plan(query, touch, keys, changed, small)
     except NotFollowedError:
@@ -37,7 +38,7 @@ def touched_plan(
                 whole[table] = of_table.reason
         if not 0 < len(whole) < len(changed):
             raise
-        return replace(_plan(query, touch, keys, set(changed) - whole.keys(), small), whole=whole)
+        return replace(_plan(query, touch, keys, changed - whole.keys(), small), whole=whole)
 
 
 def _plan(
@@ -45,7 +46,6 @@ def _plan(
 ) -> TouchedPlan:
     """The plan, if keys follow the changes of all tables that may have changed."""
     planning = Planning(QueryFacts.of(query, changed, small), "touched_", superset)
-    planning.require_said(keys)
     rows, touched = delta(planning, query.root, frozenset(keys)), None
     if rows is not None:
         distinct = tuple(dict.fromkeys(keys))

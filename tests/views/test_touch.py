@@ -175,6 +175,7 @@ def test_a_table_is_read_whole_for_one_reason():
 
 def test_no_change_touches_nothing():
     assert plan("SELECT id FROM o", "id", changed={"c"}) == TouchedPlan((), None, ("id",))
+    assert plan(queries.QUERIES["count_of_counts"], "n", changed={"c"}) == TouchedPlan((), None, ("n",))
 
 
 @for_each(

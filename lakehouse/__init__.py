@@ -18,6 +18,7 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.dagster.definitions.explaining import explain
     from lakehouse.dagster.definitions.validation import validate
     from lakehouse.dagster.follow.automation import automation
+    from lakehouse.dagster.follow.cutting import cut
     from lakehouse.dagster.follow.sensor import change_sensor
     from lakehouse.dagster.io_manager import DeltaIOManager
     from lakehouse.dagster.nights.keeping import Upkeep
@@ -67,6 +68,7 @@ __all__ = [
     "automation",
     "change_sensor",
     "checks",
+    "cut",
     "explain",
     "incremental",
     "scd",
@@ -83,6 +85,7 @@ _HOMES = {
     "dagster.nights.night_schedule": ("Nightly",),
     "dagster.definitions.validation": ("validate",),
     "dagster.follow.automation": ("automation",),
+    "dagster.follow.cutting": ("cut",),
     "dagster.follow.sensor": ("change_sensor",),
     "dagster.io_manager": ("DeltaIOManager",),
     "dagster.nights.keeping": ("Upkeep",),

@@ -14,6 +14,7 @@ from lakehouse.commit.outcome import Committed, NothingToDo, Outcome
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.beside import why_quarantine_differs
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
+from lakehouse.cursor.cuts import Agreement, Standings, Ways, agreement
 from lakehouse.cursor.definition import definition, in_session, partial_sources, session_of, why_other_session
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
@@ -172,6 +173,7 @@ class Materialization:
         evaluations: What its table expects of the rows of its newest plan, evaluated.
         all_outside: Whether no row of the result lies in a partition of the run.
         quarantine: What the run wrote to the quarantine of its table, each time; nothing if that was right already.
+        standings: What the tables stand for that lead to it, and its siblings.
     """
 
     spark: Callable[[], SparkSession]
@@ -184,6 +186,7 @@ class Materialization:
     evaluations: tuple[Evaluation, ...] = field(init=False, default=())
     all_outside: bool = field(init=False, default=False)
     quarantine: tuple[QuarantineWritten, ...] = field(init=False, default=())
+    standings: Standings = field(init=False, default_factory=lambda: Standings(Ways({}), lambda _: None))
     _prefetched: bool = field(init=False, default=False)
 
     def hear(self, notice: Notice) -> None:
@@ -203,6 +206,28 @@ class Materialization:
     @property
     def asset(self) -> Asset:
         return self.run.asset
+
+    def agree(self) -> None:
+        """Settles how far each input is read so that all agree, before any is read.
+
+        Raises:
+            ReadError (NO_CUT): The table has no position yet, and there is no cut at which it could begin.
+        """
+        run, asks = self.run, self.run.request
+        if not self.standings.ways.concerns(run.name):
+            return
+        if asks.go_on_from is not None or asks.restate_from is not None:
+            settled = Agreement(newest="a run tag says from where it reads")
+        else:
+            settled = agreement(self.standings, run.name, run.cursor, self.asset.read_options)
+        self.run = replace(run, agreement=settled)
+
+    def at_cut(self, source: Source) -> Source:
+        """The source at the version at which the inputs of the run agree; at its newest version, if they need not."""
+        name, settled = source.at.ref.name, self.run.agreement
+        if name not in settled.upto:
+            return source
+        return replace(source, at=replace(source.at, version=settled.upto[name]), is_exact=name in settled.exact)
 
     def snapshot_input(self, source: Source) -> DataFrame:
         """The source at its pinned version. Rows that were already written are not updated when it changes."""

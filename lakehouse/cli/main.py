@@ -23,6 +23,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "which writers of one table can conflict, with which outcome, and what avoids it",
         "lakehouse.cli.before_a_run:CONFLICTS",
     ),
+    "cut": (
+        "the newest versions of tables that belong to one state of their sources; as SQL or JSON",
+        "lakehouse.cli.tables:CUT",
+    ),
     "diff": (
         "which rows two versions of a table hold differently, with the old and the new values",
         "lakehouse.cli.table_rows:DIFF",

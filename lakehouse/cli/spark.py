@@ -24,6 +24,8 @@ from lakehouse.server.rendezvous import Rendezvous
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from lakehouse.dagster.follow.cutting import Cut
+
 BANNER = """\
 spark                               a session on the Spark that all runs share
 tables()                            the names of the tables
@@ -191,8 +193,9 @@ def at_hand(spark: "SparkSession", root: str) -> dict[str, Any]:
             raise LookupError(f"There is no table {asset!r} below {root}. There are: {', '.join(tables()) or 'none'}.")
         return f"{root}/{asset}"
 
-    def table(asset: str) -> "DataFrame":
-        return spark.read.format("delta").load(path(asset))
+    def table(asset: str, cut: "Cut | None" = None) -> "DataFrame":
+        version = {} if cut is None else {"versionAsOf": str(cut.versions[asset])}
+        return spark.read.format("delta").options(**version).load(path(asset))
 
     def history(asset: str) -> "DataFrame":
         return spark.sql(f"DESCRIBE HISTORY delta.{quote(path(asset))}")

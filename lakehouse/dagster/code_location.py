@@ -6,10 +6,12 @@ from typing import Any, Self, TypeAlias, TypeGuard, cast
 
 import dagster as dg
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from lakehouse.cursor.cuts import Logs, Ways
 from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.location import Location
+from lakehouse.delta.log import Log
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Read, Table
@@ -79,6 +81,12 @@ class AssetTable:
         """The names of the tables that Dagster has before it."""
         deps = () if self.definition is None else self.definition.specs_by_key[self.key].deps
         return {dep.asset_key.to_user_string() for dep in deps}
+
+    @property
+    def values(self) -> frozenset[dg.AssetKey]:
+        """The tables that its function takes; its other inputs hand over nothing."""
+        given = () if self.asset is None else self.asset.op.input_defs
+        return frozenset(self.inputs[each.name] for each in given if not each.dagster_type.is_nothing)
 
     @property
     def is_written(self) -> bool:
@@ -187,9 +195,38 @@ class CodeLocation:
         return frozenset(each.name for each in tables if any(source.name == table for source in self.followed_by(each)))
 
     @property
+    def ways(self) -> Ways:
+        """Which tables lead to which, as far as their marks say it."""
+        made = [table for table in self.tables.values() if table.is_written and table.stands_alone and table.root]
+        inputs = {
+            table.name: sorted(key.to_user_string() for key in table.values if self[key].root and key != table.key)
+            for table in made
+        }
+        return Ways(
+            {name: sources for name, sources in inputs.items() if sources},
+            frozenset(table.name for table in made if table.policy.inputs == "agree"),
+            frozenset(table.name for table in made if table.partitions_def is not None),
+        )
+
+    def logs(self, spark: Callable[[], SparkSession] | None = None) -> Logs:
+        """The logs of its tables, by their names; without Spark, those that nothing else can read are out of reach."""
+
+        def log_of(name: str) -> Log | None:
+            ref = self[dg.AssetKey.from_user_string(name)].ref
+            if ref is None or (spark is None and ref.why_only_spark() is not None):
+                return None
+            return ref.log(spark or _no_session)
+
+        return log_of
+
+    @property
     def refs(self) -> tuple[TableRef, ...]:
         """Where its tables are, without those that no `DeltaIOManager` has."""
         return tuple(filter(None, (table.ref for table in self.tables.values())))
+
+
+def _no_session() -> SparkSession:
+    raise AssertionError("the log is read without Spark")
 
 
 def resolve(definitions: Iterable[Any]) -> list[dg.AssetsDefinition]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, cast
 
 import dagster as dg
@@ -13,10 +14,11 @@ from lakehouse.dagster.slices import keys_of_rows, slice_of, why_no_rows
 from lakehouse.dagster.table_facts import content_version, version_reports
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
-from lakehouse.delta.log import Head, Log
+from lakehouse.delta.log import Head, Log, Opened
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
 from lakehouse.errors import ReadError
+from lakehouse.materialization import Materialization
 from lakehouse.read.feed_trust import Source
 from lakehouse.spark.listeners import Listener, Message, Notice, tell
 from lakehouse.spark.table_version import TableRef, TableVersion
@@ -63,16 +65,21 @@ def resources_of(execution: dg.AssetExecutionContext) -> dict[str, Any]:
 
 def keys_of_code_location(execution: dg.AssetExecutionContext) -> frozenset[str]:
     """The asset keys of the code location, their parts joined by "/"; without a code location, those of the job."""
-    graph = _asset_graph(execution.op_execution_context)
+    graph = asset_graph(execution.op_execution_context)
     return frozenset(key.to_user_string() for key in graph.get_all_asset_keys())
 
 
-def _asset_graph(op: dg.OpExecutionContext) -> Any:
+def asset_graph(op: dg.OpExecutionContext) -> Any:
     """The assets of the code location; without a code location, those of the job."""
+    return op.repository_def.asset_graph if has_code_location(op) else op.job_def.asset_layer.asset_graph
+
+
+def has_code_location(op: dg.OpExecutionContext) -> bool:
+    """Whether the step is one of a code location: dg.materialize has none."""
     try:
-        return op.repository_def.asset_graph
-    except Exception:  # dg.materialize has no code location; Dagster exports no name of the error
-        return op.job_def.asset_layer.asset_graph
+        return bool(op.repository_def)
+    except Exception:  # Dagster exports no name of the error
+        return False
 
 
 def to_log(log: dg.DagsterLogManager) -> Listener:
@@ -120,14 +127,16 @@ def source_of(
     location: Location,
     session: Callable[[], SparkSession],
     reader: str,
+    step: Materialization | None = None,
 ) -> Source:
-    """The table of an input, pinned at its newest version: all of it, unless who reads it asks for partitions.
+    """The table of an input, pinned: all of it, unless who reads it asks for partitions.
 
     Args:
         context: The input.
         location: The root of the manager that keeps the table.
         session: Returns the session of the manager that writes; called only if rows are read.
         reader: The asset that reads, for messages.
+        step: The step that reads it as an input of a table, and says at which version; None: at the newest.
 
     Raises:
         ReadError (SOURCE_MISSING): There is no table.
@@ -135,22 +144,25 @@ def source_of(
     upstream = context.upstream_output
     table = Table.from_metadata((upstream.definition_metadata if upstream is not None else None) or {})
     ref = table_ref(location, context.asset_key, table)
-    log, head = log_and_head(ref, session, reader)
-    if context.has_input_name:
-        _note_version(context.asset_key, log, head)
+    log, head = log_and_head(ref, session, reader, {} if step is None else step.standings.open_logs)
     slice_ = None
     if context.has_asset_partitions and table.partition_columns and _asks_for_partitions(context):
         slice_ = slice_of(ref.name, table, context.asset_partitions_def, context.asset_partition_keys)
         warn_of_no_rows(reader, ref, table, context.asset_partitions_def, log, head)
-    return pin_source(session, ref, table, log, head, slice_)
+    newest = pin_source(session, ref, table, log, head, slice_)
+    source = newest if step is None else step.at_cut(newest)
+    if context.has_input_name:
+        _note_version(context.asset_key, source)
+    return source
 
 
-def _note_version(key: dg.AssetKey, log: Log, head: Head) -> None:
+def _note_version(key: dg.AssetKey, source: Source) -> None:
     """Notes in Dagster which version of a table that no asset makes the step reads, so that its result is not stale."""
     op = step_context()
-    if op is None or not op.has_assets_def or not _asset_graph(op).get(key).is_external:
+    if op is None or not op.has_assets_def or not asset_graph(op).get(key).is_external:
         return
-    step, version = cast("Any", op.get_step_execution_context()), content_version(log, head)
+    head = replace(source.head, version=source.at.version)
+    step, version = cast("Any", op.get_step_execution_context()), content_version(source.log, head)
     last = step.maybe_fetch_and_get_input_asset_version_info(key)
     if last is not None and last.data_version is not None and last.data_version.value == version:
         return
@@ -160,17 +172,22 @@ def _note_version(key: dg.AssetKey, log: Log, head: Head) -> None:
     step.maybe_fetch_and_get_input_asset_version_info(key)
 
 
-def log_and_head(ref: TableRef, session: Callable[[], SparkSession], reader: str) -> tuple[Log, Head]:
+def log_and_head(
+    ref: TableRef, session: Callable[[], SparkSession], reader: str, opened: Opened = MappingProxyType({})
+) -> tuple[Log, Head]:
     """The log of a source, and where the source stands.
 
     Args:
         ref: Where the source is.
         session: Returns the session that reads the log; called only if nothing else can.
         reader: The asset that reads, for messages.
+        opened: The logs that are open already.
 
     Raises:
         ReadError (SOURCE_MISSING): There is no table.
     """
+    if ref.name in opened:
+        return opened[ref.name]
     log = ref.log(session)
     head = log.head()
     if head is None:

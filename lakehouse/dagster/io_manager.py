@@ -1,5 +1,6 @@
 """The IO manager: reads inputs as their annotations say, writes results as their types say, tells Dagster."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.commit.outcome import NothingToDo, Outcome
+from lakehouse.cursor.cuts import Standings
 from lakehouse.dagster.code.digest import code_of
 from lakehouse.dagster.code.resource_fields import fields_of
 from lakehouse.dagster.code_location import (
@@ -30,7 +32,9 @@ from lakehouse.dagster.contexts import (
     POSTPONED,
     Postponed,
     asset_context,
+    asset_graph,
     by_field,
+    has_code_location,
     is_one_asset,
     keys_of_code_location,
     refuse_op,
@@ -41,7 +45,7 @@ from lakehouse.dagster.contexts import (
 )
 from lakehouse.dagster.expectation_checks import log_evaluations
 from lakehouse.dagster.failures import as_dagster_failures, as_our_errors
-from lakehouse.dagster.metadata import KnownFacts, report, report_plan, timing
+from lakehouse.dagster.metadata import KnownFacts, report, report_plan, report_standing, timing
 from lakehouse.dagster.one_driver import refuse_second_driver
 from lakehouse.dagster.quarantines import report_quarantine
 from lakehouse.dagster.resources import refuse_unfit, value_of
@@ -101,6 +105,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         default_factory=WeakKeyDictionary[Any, Materialization]
     )
     """By Dagster's context of the step, so that a step whose asset failed leaves nothing behind."""
+    _locations: WeakKeyDictionary[Any, CodeLocation] = PrivateAttr(default_factory=WeakKeyDictionary[Any, CodeLocation])
+    """By Dagster's graph of the assets."""
     _feeds: Feeds = PrivateAttr(default_factory=Feeds)
     _prepared: SparkSession | None = PrivateAttr(default=None)
 
@@ -120,7 +126,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             # Dagster asks the manager of the table that is read. The position is in the one that will be written.
             step = writer.step_of(execution)
             with listening(step.hear, to_log(execution.log)), phase("read"):
-                source = source_of(context, self.location, writer.session, reader)
+                source = source_of(context, self.location, writer.session, reader, step)
                 if input_kind(step.asset.name, context.name, context.dagster_type.typing_type) is DataFrame:
                     step.pin(source)
                     return Postponed(source.at.rows) if context.dagster_type is POSTPONED else source.at.rows()
@@ -148,6 +154,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             report(context, execution, run, outcome, self.session)
             report_plan(context, execution, step, outcome)
             facts = KnownFacts(run.name, context.log.warning)
+            context.add_output_metadata(
+                facts.fetch("what the table stands for", lambda: self._report_standing(execution, step), {})
+            )
             facts.fetch("its quarantine", lambda: report_quarantine(context, execution, step, self.session), None)
             context.add_output_metadata(timing(step.phases, time.monotonic() - step.began))
 
@@ -232,9 +241,43 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 aliases=unacknowledged_runs(execution),
                 feeds=self._feeds,
             )
+            self._agree(execution, self._steps[key])
             if self._steps[key].run.new_code is not None:
                 execution.log.warning(self._steps[key].run.new_code)
         return self._steps[key]
+
+    def _agree(self, execution: dg.AssetExecutionContext, step: Materialization) -> None:
+        """Has the step read its inputs as far as they agree, if its policy says so."""
+        if step.asset.policy.inputs != "agree":
+            return
+        step.standings = self._standings(execution, step.asset.name, self.writing_session)
+        step.agree()
+        for sentence in step.run.agreement.sentences:
+            level = logging.INFO if step.run.agreement.newest is None else logging.WARNING
+            execution.log.log(level, f"{step.asset.name} {sentence}.")
+
+    def _standings(
+        self, execution: dg.AssetExecutionContext, table: str, spark: Callable[[], SparkSession] | None
+    ) -> Standings:
+        """What the tables stand for that lead to a table, and its siblings; without a code location, by their marks."""
+        tables = self._tables_beside(execution)
+        ways, logs = tables.ways, tables.logs(spark)
+        is_whole = has_code_location(execution.op_execution_context)
+        return Standings(ways if is_whole else ways.with_marks(table, logs), logs)
+
+    def _report_standing(self, execution: dg.AssetExecutionContext, step: Materialization) -> dict[str, Any]:
+        """The metadata of what the table stands for: also where its inputs need not agree, if no log needs Spark."""
+        if step.asset.policy.inputs != "agree" and has_code_location(execution.op_execution_context):
+            step.standings = self._standings(execution, step.asset.name, None)
+        return report_standing(step)
+
+    def _tables_beside(self, execution: dg.AssetExecutionContext) -> CodeLocation:
+        """The tables of the code location of a step, as far as it has their IO managers."""
+        op = execution.op_execution_context
+        graph, resources = asset_graph(op), op.get_step_execution_context().resources
+        if graph not in self._locations:
+            self._locations[graph] = managed_tables(graph.assets_defs, cast("Any", resources)._asdict())
+        return self._locations[graph]
 
     def asset_of(self, definition: dg.AssetsDefinition, key: dg.AssetKey) -> Asset:
         """What the definition of an asset that this manager writes says about its table."""

@@ -131,6 +131,18 @@ def report_plan(
         )
 
 
+def report_standing(step: Materialization) -> dict[str, Any]:
+    """What the table stands for, or over what its inputs disagree; and for whom it waits."""
+    run = step.run
+    if run.name not in step.standings.ways.inputs:
+        return {}
+    standing, waits = step.standings.through(run.name, run.reads), run.agreement.waits_for
+    metadata: dict[str, Any] = {"waits_for": "; ".join(waits)} if waits else {}
+    if standing.exact is not None:
+        return metadata | {"stands_for": dg.MetadataValue.json(dict(standing.exact))}
+    return metadata | ({"torn": str(standing.why_inexact)} if step.standings.ways.common(run.name) else {})
+
+
 def _changes_read(run: Run) -> dict[str, int]:
     """How many rows of its sources had changed, as a number that Dagster plots, unless a source was read whole."""
     rows = sum((rows_of(commit) for read in run.changes for commit in read.commits_of_feed), NO_ROWS)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeAlias
 
 from lakehouse.delta.commit_info import NO_ROWS, Commit
 from lakehouse.delta.limits import limits
@@ -212,6 +212,10 @@ class Log(Commits, Protocol):
     def epoch(self, application_id: str, version: int) -> int | None:
         """The highest `txnVersion` of an application id at a version; 0 if there is none, None if unknown."""
         ...
+
+
+Opened: TypeAlias = Mapping[str, tuple[Log, Head]]
+"""Logs that are open, and where their tables stand, by the names of the tables."""
 
 
 def commits_between(log: Commits, table: str, after: int, upto: int) -> tuple[Commit, ...] | None:

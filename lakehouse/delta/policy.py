@@ -12,6 +12,7 @@ OnNewCode: TypeAlias = Literal["compare", "warn", "ignore"]
 OnSameRows: TypeAlias = Literal["retry", "fail"]
 Outside: TypeAlias = Literal["warn", "ignore", "fail"]
 StatementChoice: TypeAlias = Literal["auto", "merge"]
+Inputs: TypeAlias = Literal["newest", "agree"]
 Names: TypeAlias = str | tuple[str, ...] | list[str]
 
 
@@ -44,6 +45,8 @@ class Policy:
             run tag lets it pass. A table that is empty or new is filled whatever the share. Any share by default.
         outside: What to do if each row of a result lies outside the run's partitions, so that all of them are left out:
             `"warn"` in the log of the run and in the metadata, `"ignore"`, or `"fail"` and write nothing.
+        inputs: How far a run reads its inputs: each to its `"newest"` version, or only as far as they `"agree"`. Then
+            the table never holds a state that their common sources never had.
         deletion_vectors: Whether a table that is created with a key keeps deletion vectors, by which a changed row does
             not rewrite its file. `True` by default. pandas and Polars read only tables without vectors.
 
@@ -61,6 +64,7 @@ class Policy:
     show_rows: int | None = None
     max_changed: float | None = None
     outside: Outside | None = None
+    inputs: Inputs | None = None
     deletion_vectors: bool | None = None
 
     def __post_init__(self) -> None:
@@ -131,6 +135,7 @@ _WORDS = {
     "on_same_rows": get_args(OnSameRows),
     "statement": get_args(StatementChoice),
     "outside": get_args(Outside),
+    "inputs": get_args(Inputs),
 }
 
 

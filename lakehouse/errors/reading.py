@@ -68,6 +68,16 @@ class ReadError(LakehouseError):
         )
 
     @classmethod
+    @with_code("NO_CUT")
+    def no_cut(cls, asset: str, waits: Sequence[str]) -> Self:
+        """A first read of inputs that stand for one state of their sources at no version of theirs."""
+        return cls(
+            f"'{asset}' cannot begin, because its inputs have never stood for one state of their sources. It waits for "
+            f"{'; and for '.join(waits)}.",
+            "Nothing was written. Materialize the tables that it waits for: by Policy(inputs='agree') they meet.",
+        )
+
+    @classmethod
     @with_code("START")
     def start(cls, asset: str, source: str, start: str, history: str, *, tag: str | None = None) -> Self:
         """A read that should start where the source has no history: by `Read(start=...)`, or by a run tag."""

@@ -22,11 +22,12 @@ class Source:
     """A source as one run found it.
 
     Args:
-        at: The source, pinned at its latest version.
+        at: The source, pinned: at its newest version, or at an older one where the inputs of the run agree.
         log: Its log.
         head: Where it stood.
         key: The declared key columns of the source; empty if it declares none.
         trusts_key: Whether the key is believed of commits that no asset made.
+        is_exact: Whether a run reads up to the pinned version, whatever the limits of the input.
     """
 
     at: TableVersion
@@ -34,6 +35,7 @@ class Source:
     head: Head
     key: tuple[str, ...] = ()
     trusts_key: bool = False
+    is_exact: bool = False
 
 
 def why_disbelieved(

@@ -181,13 +181,13 @@ def forecast_input(plan: ReadPlan, source: Source, now: int) -> InputForecast:
 
 
 def looked_up(source: Source, position: Position | None) -> InputForecast:
-    """How an input is read that is no `Changes`: whole, at its newest version."""
-    moved = position is not None and (position.table, position.version) != (source.head.table_id, source.head.version)
+    """How an input is read that is no `Changes`: whole, at one version."""
+    moved = position is not None and (position.table, position.version) != (source.at.table_id, source.at.version)
     return _whole(source, Reading.SNAPSHOT_INPUT, "it has moved since the last run" if moved else None)
 
 
 def _whole(source: Source, reading: Reading, why: str | None) -> InputForecast:
-    version = source.head.version
+    version = source.at.version
     return InputForecast(_name(source), reading, version, table_rows=source.log.live_rows(version), why=why)
 
 

@@ -86,8 +86,9 @@ class InputFacts:
 
     @property
     def furthest(self) -> int:
-        """How far rows of the table may reflect the source: a batch that ends earlier would take them back."""
-        return self.cursor.furthest(self.name)
+        """How far the batch has to reach: as far as rows of the table may reflect the source, or the inputs agree."""
+        furthest = self.cursor.furthest(self.name)
+        return max(furthest, self.source.at.version) if self.source.is_exact else furthest
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class Batch:
     def of(cls, facts: InputFacts, position: Position, commits: tuple[Commit, ...]) -> "Batch":
         """The batch that a run reads of the commits after a position."""
         source, read = facts.source, facts.read
-        batch = cap(commits, read, facts.furthest)
+        batch = cap(tuple(each for each in commits if each.version <= source.at.version), read, facts.furthest)
         at = replace(source.at, version=batch[-1].version) if batch else source.at
         included = tuple(commit for commit in batch if not read.leaves_out(commit.operation, commit.user_metadata))
         return cls(at, position, batch, included, commits[len(batch) :], source.head.version - at.version)
@@ -315,7 +316,7 @@ def _without_feed(facts: InputFacts, position: Position, reason: str, not_asked:
         not_asked = "the input leaves commits out"  # the archive holds them, too
     if not_asked is not None:
         return _without_changes(facts, f"{reason}, and {named} is not read because {not_asked}")
-    match facts.archive(VersionRange(position.version, facts.source.head.version)):
+    match facts.archive(VersionRange(position.version, facts.source.at.version)):
         case Archived() as archived if archived.upto >= facts.furthest:
             return ReadArchive(facts, archived, reason)
         case Archived() | Unanswered.LACKS:
@@ -342,7 +343,7 @@ def _refuse(facts: InputFacts, reason: str, cure: str) -> ReadPlan:
     wish = facts.run.request.go_on_from
     if wish is None or facts.refusal is not None:
         return Refuse(reason, cure, after)
-    start = head.version if wish == "now" else wish
+    start = facts.source.at.version if wish == "now" else wish
     if start < after:
         twice = f"{reason}; and to go on from version {start} would add the rows up to version {after} a second time"
         return Refuse(twice, cure, after)

@@ -132,8 +132,9 @@ def _read_archive(plan: ReadArchive) -> tuple[SourceRead | ReadPlan, BaseExcepti
 
 
 def _everything(source: Source, reason: str | None) -> SourceRead:
-    newest = commit_at(source.log, source.head.version)
-    return SourceRead(source.at, VersionRange(NOTHING_READ, source.head.version), Everything(reason, newest))
+    version = source.at.version
+    content = Everything(reason, commit_at(source.log, version))
+    return SourceRead(source.at, VersionRange(NOTHING_READ, version), content, behind=source.head.version - version)
 
 
 def unique_key(

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql.types import StructType
 
 from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.cuts import Agreement
 from lakehouse.cursor.definition import TRACK, Definition, digest, partial_sources
 from lakehouse.cursor.generation import application_id
 from lakehouse.cursor.mark import Mark, Position
@@ -36,6 +37,7 @@ class CommitReason(Enum):
     STALE_BASE = "Another writer committed just before its last commit, which was looked at again."
     REDEFINED = "The definition changed in a part that decides no row."
     COLUMNS = "The columns of a source changed, for which names of its query may stand."
+    STANDS_FOR = "What the table stands for moves, and its siblings go by that."
     PASSED = "A position moves over commits that are not looked at again."
 
 
@@ -61,6 +63,7 @@ class Run:
         sizes: How much each input holds, as far as a run reads all of it; None if that is unknown.
         facts: What the write of the asset says of itself; empty before the asset's function has returned.
         other_table: The other table, of a table with a quarantine and of the quarantine.
+        agreement: How far its inputs are read so that they agree; empty if they need not.
     """
 
     asset: Asset
@@ -79,6 +82,7 @@ class Run:
     sizes: tuple[Size | None, ...] = ()
     facts: WriteFacts = WriteFacts()
     other_table: OtherTable = OtherTable()
+    agreement: Agreement = Agreement()
 
     def with_facts(self, **facts: Any) -> "Run":
         """The same run with more of what its write says of itself."""
@@ -235,6 +239,8 @@ class Run:
             return CommitReason.CONTINUED
         if self.cursor.stale_base:
             return CommitReason.STALE_BASE
+        if self.agreement.moves:
+            return CommitReason.STANDS_FOR
         reads, is_read_whole = self.reads, computes_everything(self.asset)
         passes = any(
             changes.name not in self.cursor.reads
@@ -343,4 +349,5 @@ class Run:
 def _moves(changes: SourceRead) -> bool:
     """Whether the range contains something that the next run should not look at again."""
     has_rows = any(not commit.is_quiet for commit in changes.commits)  # some may have been left out
-    return not isinstance(changes.content, Nothing) or has_rows or changes.behind > 0
+    is_batch = changes.behind > 0 and not changes.range.is_empty
+    return not isinstance(changes.content, Nothing) or has_rows or is_batch

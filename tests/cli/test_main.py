@@ -99,7 +99,7 @@ def usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     [
         (
             [],
-            "say which command: changes, check, conflicts, diff, doctor, explain, new, readers, run, shell, show, spark, status",
+            "say which command: changes, check, conflicts, cut, diff, doctor, explain, new, readers, run, shell, show, spark, status",
         ),
         (["spark"], "required: ACTION"),
         (["statsu"], "There is no command statsu. Did you mean status?"),

@@ -19,6 +19,7 @@ PUBLIC = {
         "automation",
         "change_sensor",
         "checks",
+        "cut",
         "explain",
         "incremental",
         "validate",

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -298,3 +299,24 @@ def test_a_feed_is_off_where_the_log_says_so(acts: list[str], after: int, *, off
         assert isinstance(plan, Reconcile) and "was off at version" in plan.reason
     else:
         assert isinstance(plan, ReadFeed)
+
+
+@MANY
+@given(
+    pasts(DAILY), st.integers(0, 9), st.integers(0, 9), st.sampled_from([None, 1, 2]), st.sampled_from([True, False])
+)
+def test_a_batch_ends_at_the_version_at_which_the_inputs_agree_and_a_limit_ends_no_exact_one_earlier(
+    past: Past, after: int, upto: int, limit: int | None, is_exact: Any
+) -> None:
+    source = source_of(past.history)
+    pin = min(upto, source.head.version)
+    position = Position(TABLE_ID, min(after, pin))
+    asset = Asset("asset", Table(key="id"), REF, past=PastRows.COMPUTED, read_options={"src": Read()})
+    pinned = replace(source, at=replace(source.at, version=pin), is_exact=is_exact)
+
+    plan = read_plan(InputFacts(run_of(asset, cursor_at(position)), Read(max_versions=limit), pinned, position))
+
+    if isinstance(plan, ReadFeed | ReadNothing):
+        assert plan.batch.at.version == pin if is_exact or limit is None else plan.batch.at.version <= pin
+        assert plan.batch.behind == source.head.version - plan.batch.at.version
+        assert all(commit.version <= pin for commit in plan.batch.commits)

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 from pyspark.sql import SparkSession
 
-from lakehouse import DeltaIOManager, Retry
+from lakehouse import DeltaIOManager, Policy, Retry
 from tests.support.lake import Lake
 
 
@@ -25,6 +25,7 @@ class House:
     assets: Sequence[Any]
     instance: dg.DagsterInstance
     retry: Retry = Retry(attempts=3, wait_initial=0, wait_max=0)
+    policy: Policy = Policy()
 
     @property
     def root(self) -> Path:
@@ -32,7 +33,9 @@ class House:
 
     @property
     def io_manager(self) -> DeltaIOManager:
-        return DeltaIOManager(spark=Running(self.lake.spark), root=str(self.root), conflicts=self.retry)
+        return DeltaIOManager(
+            spark=Running(self.lake.spark), root=str(self.root), conflicts=self.retry, policy=self.policy
+        )
 
     def run(self, *names: str, raise_on_error: bool = True, **options: Any) -> dg.ExecuteInProcessResult:
         selection = [dg.AssetKey(name.split("/")) for name in names]

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from lakehouse.commit.outcome import AlreadyApplied, Outcome, Unchanged
+from lakehouse.cursor.cuts import Standings, Ways
 from lakehouse.dagster.code_location import write_kind
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.expect import Evaluation
@@ -180,7 +181,7 @@ class Lake:
         for parameter, kind in kinds.items():
             if parameter == "return":
                 continue
-            source = self.source(parameter)
+            source = step.at_cut(self.source(parameter))
             if kind is Changes:
                 inputs[parameter] = step.changes(source, (reads or {}).get(parameter, Read()), self.ref)
             else:
@@ -218,7 +219,11 @@ class Lake:
         retry: Retry | None,
         options: Mapping[str, Any],
     ) -> Outcome:
+        ways: Ways | None = (options := dict(options)).pop("ways", None)
         step = self.begin(asset, table, reads=reads, **options)
+        if ways is not None:
+            step.standings = Standings(ways, lambda name: self.ref(name).log(lambda: self.spark))
+            step.agree()
         inputs = self.read(step, asset, reads)
         kind = get_annotations(asset, eval_str=True)["return"]
         foreseen = step.nothing_to_do()

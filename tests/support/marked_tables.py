@@ -37,17 +37,19 @@ def run(
     planned_at: int | None = None,
     compared: bool = True,
     lookups: tuple[str, ...] = (),
+    also: tuple[str, ...] = (),
     query: QueryDigest | None = None,
     **definition: str,
 ) -> None:
     """What a run of an asset leaves in its table: a commit with its mark, with rows or without; its definition part by part.
 
-    Its inputs are called as their sources; `lookups` are those that it reads as a snapshot.
+    Its inputs are called as their sources; `lookups` are those that it reads as a snapshot, `also` other
+    sources whose changes it reads.
     """
     handed = {f"input {each}": each for each in (source, *lookups)}
-    read, path = DeltaTable(str(root / source)), root / name
+    tables, path = {each: DeltaTable(str(root / each)) for each in (source, *also)}, root / name
     base = DeltaTable(str(path)).version() if path.exists() else -1
-    position = Position(str(read.metadata().id), read.version())
+    positions = {each: Position(str(table.metadata().id), table.version()) for each, table in tables.items()}
     mark = Mark(
         asset or name,
         (),
@@ -56,7 +58,7 @@ def run(
         "run",
         f"attempt {base}",
         base if planned_at is None else planned_at,
-        reads={source: position},
+        reads=positions,
         compared=compared,
         definition={**definition, **handed} if definition else None,
         code=code,

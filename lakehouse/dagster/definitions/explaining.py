@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import dagster as dg
 
+from lakehouse.cursor.cuts import Standings
 from lakehouse.dagster.code.resource_fields import fields_of
 from lakehouse.dagster.code.view_texts import only_text_of
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function, write_of
@@ -75,9 +76,12 @@ def explain(
     try:
         config = _config(defs, subject, run_config or {})
         step = subject.begun(by_field(config))
+        step.standings = subject.standings(step)
+        if step.asset.policy.inputs == "agree":
+            step.agree()
         warnings = list[str]()
         with listening(lambda notice: warnings.append(notice.text) if isinstance(notice, Message) else None):
-            sources = {input_name: subject.source(input_name, ref) for input_name, ref in refs.items()}
+            sources = {input_name: step.at_cut(subject.source(input_name, ref)) for input_name, ref in refs.items()}
         run, kind, listed = step.run, subject.table.kind, list[InputForecast]()
         for input_name, source in sources.items():
             plan = subject.plan(step, input_name, source)
@@ -89,7 +93,7 @@ def explain(
                 run = run.with_read(nothing_of(plan), source, step.now) if isinstance(plan, ReadNothing) else run
         inputs = tuple(listed)
         outcome, why = _verdict(run, inputs)
-        why = " ".join((why, *warnings))
+        why = " ".join((why, *_agreement(run), *warnings))
         if outcome is RunEffect.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
         write = WriteForecast(kind.__name__, _strategy(run, kind, inputs), run.table.key_columns)
@@ -137,12 +141,23 @@ def _verdict(run: Run, inputs: Sequence[InputForecast]) -> tuple[RunEffect, str]
         names = " and ".join(sorted(run.unversioned_inputs))
         why = f"Another IO manager reads {names}, and no version tells whether it changed, so the result is computed."
         return RunEffect.WRITES, f"{why} {_NO_DIFFERENCE}"
+    if run.agreement.waits_for:
+        return RunEffect.NOTHING, "It has read every change of its sources at which its inputs agree."
     if moved:
         return (
             RunEffect.NOTHING,
             f"No source that it follows changed ({' and '.join(moved)} did, and is read as a snapshot).",
         )
     return RunEffect.NOTHING, "It has read every change of its sources."
+
+
+def _agreement(run: Run) -> Iterator[str]:
+    """How far the inputs are read so that they agree, as sentences."""
+    settled = run.agreement
+    yield from (f"It {sentence}." for sentence in settled.sentences)
+    if settled.stands_for:
+        at = ", ".join(f"{source} at version {version}" for source, version in sorted(settled.stands_for.items()))
+        yield f"The run makes it stand for {at}."
 
 
 def _strategy(run: Run, kind: type[Write], inputs: Sequence[InputForecast]) -> str:
@@ -228,6 +243,11 @@ class _Subject:
             config=config,
             resources=fields_of(self.resources()),
         )
+
+    def standings(self, step: Materialization) -> Standings:
+        """What the tables stand for that lead to it, and its siblings; Spark is asked only if the run would ask."""
+        logs = self.code_location.logs(self.manager.session if step.asset.policy.inputs == "agree" else None)
+        return Standings(self.code_location.ways, logs)
 
     def resources(self) -> dict[str, Any]:
         """The resources that the function takes, by their keys."""

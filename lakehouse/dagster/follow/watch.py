@@ -14,13 +14,15 @@ from typing import TypeAlias
 
 import dagster as dg
 
+from lakehouse.cursor.cuts import Standings, agreement
+from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.unread import Backlog, Unbegun, Unread, commits_last
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, reads_on
 from lakehouse.dagster.table_facts import content_version, noted_locations
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Head, Log
-from lakehouse.errors import LakehouseError, in_short
+from lakehouse.errors import LakehouseError, ReadError, in_short
 from lakehouse.spark.table_version import TableRef
 
 THREADS = 32
@@ -60,6 +62,7 @@ class Watch:
     """The incremental tables of a code location, and what each has not read."""
 
     def __init__(self, code_location: CodeLocation) -> None:
+        self._ways, self._log_of = code_location.ways, code_location.logs()
         self.tables: dict[dg.AssetKey, Followed] = {}
         self.left_out: dict[dg.AssetKey, str] = {}
         for key, table in code_location.tables.items():
@@ -74,14 +77,15 @@ class Watch:
 
     def look(self, instance: dg.DagsterInstance) -> "Looks":
         """What each table has not read now; each log is opened once."""
-        logs, tables = _Logs(), {key: _found_at(table, instance) for key, table in self.tables.items()}
+        logs, standings = _Logs(), Standings(self._ways, self._log_of)
+        tables = {key: _found_at(table, instance) for key, table in self.tables.items()}
         reachable = [table for table in tables.values() if table.why_out_of_reach() is None]
         foreign = {source.key: source.ref for table in reachable for source in table.sources if source.table.is_spec}
         refs = {ref for table in reachable for ref in table.refs}
 
         def look_at(table: Followed) -> Look:
             with dg.partition_loading_context(dynamic_partitions_store=instance):  # each thread has its own
-                return _look_at(table, logs)
+                return _look_at(table, logs, standings)
 
         with ThreadPoolExecutor(THREADS) as readers:
             list(readers.map(logs.open, refs))
@@ -163,7 +167,7 @@ def _found_at(table: Followed, instance: dg.DagsterInstance) -> Followed:
     return table.found_at(noted_locations(instance, table.table.key))
 
 
-def _look_at(table: Followed, logs: _Logs) -> Look:
+def _look_at(table: Followed, logs: _Logs, standings: Standings) -> Look:
     why = table.why_out_of_reach()
     if why is not None:
         return LeftOut(why)
@@ -171,7 +175,8 @@ def _look_at(table: Followed, logs: _Logs) -> Look:
         all_of = table.backlogs(logs)
         if isinstance(all_of, LeftOut):
             return all_of
-        due = _due(all_of, _waits)
+        moves = _moves(table, logs, standings)
+        due = {} if moves is False else _due(all_of, (lambda _: True) if moves else _waits)
         if not due and not table.is_partitioned:
             due = _due(all_of, _expires)
         since, head = all_of.own_mark_since, logs(table.ref)[1]
@@ -204,6 +209,20 @@ def _state(backlogs: Iterable[Backlog]) -> str:
         parts += [each.source, each.head.table_id, None if isinstance(each, Unbegun) else each.position.version]
         parts += [each.changes[-1].version] if reads_on(each) and each.changes else ["all"]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _moves(table: Followed, logs: _Logs, standings: Standings) -> bool | None:
+    """Whether a run would move what the table stands for, or find that it waits; None if unread rows alone decide."""
+    name, reads = table.ref.name, table.table.changes
+    if not standings.ways.concerns(name):
+        return None
+    log, head = logs(table.ref)
+    try:
+        of_sources = {table.table.inputs[each].to_user_string(): read for each, read in reads.items()}
+        settled = agreement(standings, name, find_cursor(log, head, name), of_sources)
+    except ReadError:  # there is no cut yet
+        return False
+    return settled.moves or (False if settled.waits_for else None)
 
 
 def _waits(backlog: Backlog) -> bool:

@@ -73,7 +73,7 @@ def analysis_by_logs(text: ViewText, run: Run, sources: Mapping[str, Source], fo
 
 def _schema(source: Source) -> StructType:
     """The columns of a source."""
-    schema = source.log.file_schema(source.head.version)
+    schema = source.log.file_schema(source.at.version)
     return source.at.rows().schema if schema is None else as_struct(schema)
 
 

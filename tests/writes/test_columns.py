@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse import Append, Changes, History, Merge, Read, Table
 from lakehouse.read.changes import read_of
 from lakehouse.read.content import Everything, Feed
 from tests.support.assets import copy, log
@@ -154,6 +154,34 @@ def test_changes_around_a_widened_type_are_read_from_all_rows(lake: Lake) -> Non
     changes = lake.read(step, copy)["src"]
     assert isinstance(read_of(changes).content, Everything)  # Delta refuses to read rows of both types under one schema
     assert [(row.id, row.v) for row in changes.feed.orderBy("id").collect()] == [(1, 11), (2, 22), (3, 30)]
+
+
+def past(src: Changes) -> History:
+    return History(src)
+
+
+@pytest.mark.slow
+def test_texts_of_a_length_beside_a_widened_column_fit_once_the_tables_are_widened(lake: Lake) -> None:
+    wide = "'delta.enableTypeWidening' = 'true'"
+    lake.sql(
+        f"CREATE TABLE {lake.ref('src').identifier} (id INT, c CHAR(4), w VARCHAR(4), v INT) USING delta "
+        f"TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', {wide})"
+    )
+    lake.sql("INSERT INTO {src} VALUES (1, 'a', 'a', 10), (2, 'b', 'b', 20)")
+    for asset in (copy, past):
+        lake.materialize(asset, Table(key="id"))
+    lake.sql("ALTER TABLE {src} ALTER COLUMN v TYPE bigint")
+    lake.sql("UPDATE {src} SET w = 'bbbb', v = 5000000000 WHERE id = 2")
+    for asset in (copy, past):
+        with raises_code("SCHEMA", match=r"ALTER COLUMN `v` TYPE bigint"):
+            lake.materialize(asset, Table(key="id"))
+        lake.sql(f"ALTER TABLE {{{asset.__name__}}} SET TBLPROPERTIES ({wide})")
+        lake.sql(f"ALTER TABLE {{{asset.__name__}}} ALTER COLUMN v TYPE bigint")
+        lake.materialize(asset, Table(key="id"))
+    now = [(1, "a   ", "a", 10), (2, "b   ", "bbbb", 5_000_000_000)]
+    assert lake.rows("copy") == now
+    held = [(row.id, row.c, row.w, row.v, row["__END_AT"] is None) for row in lake.frame("past").collect()]
+    assert sorted(held) == sorted([(*now[0], True), (2, "b   ", "b", 20, False), (*now[1], True)])
 
 
 def narrowed(src: Changes) -> Merge:

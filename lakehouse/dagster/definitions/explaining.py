@@ -39,6 +39,7 @@ from lakehouse.read.resolve import nothing_of
 from lakehouse.read.run import CommitReason, Run
 from lakehouse.spark.listeners import Message, listening
 from lakehouse.spark.table_version import TableRef
+from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.view import View
 from lakehouse.writes.write import Basis, Write
 
@@ -324,7 +325,7 @@ def _with_plan(
     write = replace(write, planned=planned, broken=broken)
     if isinstance(returned, View):
         return _with_plan_of_view(write, returned, step)
-    return write
+    return replace(write, doubts=doubts_of(subject.table.name, returned))
 
 
 def _description(statement: Statement | Skip) -> str:

@@ -86,7 +86,8 @@ class AssetTable:
     def values(self) -> frozenset[dg.AssetKey]:
         """The tables that its function takes; its other inputs hand over nothing."""
         given = () if self.asset is None else self.asset.op.input_defs
-        return frozenset(self.inputs[each.name] for each in given if not each.dagster_type.is_nothing)
+        taken = {each.name for each in given if not each.dagster_type.is_nothing}
+        return frozenset(key for name, key in self.inputs.items() if name in taken)
 
     @property
     def is_written(self) -> bool:

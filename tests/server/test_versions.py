@@ -105,7 +105,7 @@ def test_a_spark_without_a_tested_delta_has_no_jars(jars: Callable[[str], Any], 
 
 def test_a_connect_server_of_another_minor_than_the_client_is_refused():
     refuse_other_client("4.1.4", "4.1.0")
-    with raises_code("OTHER_SPARK", match=r'PySpark 4\.2\.0 .* is 4\.1\.4\..*"pyspark\[connect\]==4\.1\.\*"'):
+    with raises_code("OTHER_SPARK", match=r'PySpark 4\.2\.0 .* Spark 4\.1\.4\..*"pyspark\[connect\]==4\.1\.\*"'):
         refuse_other_client("4.1.4", "4.2.0")
 
 

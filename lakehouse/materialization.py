@@ -14,10 +14,11 @@ from lakehouse.commit.outcome import Committed, NothingToDo, Outcome
 from lakehouse.commit.superseded import refuse_foreign, refuse_unsafe
 from lakehouse.cursor.beside import why_quarantine_differs
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
-from lakehouse.cursor.cuts import Agreement, Standings, Ways, agreement
+from lakehouse.cursor.cuts import Agreement, agreement
 from lakehouse.cursor.definition import definition, in_session, partial_sources, session_of, why_other_session
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
+from lakehouse.cursor.standings import Standings, Ways
 from lakehouse.cursor.unread import own_mark_is_old
 from lakehouse.delta.expect import SUFFIX, Evaluation
 from lakehouse.delta.log import Head, Log

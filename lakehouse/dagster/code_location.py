@@ -8,7 +8,7 @@ import dagster as dg
 from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 from pyspark.sql import DataFrame, SparkSession
 
-from lakehouse.cursor.cuts import Logs, Ways
+from lakehouse.cursor.standings import Logs, Ways
 from lakehouse.dagster.slices import slice_of
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import Log

@@ -13,7 +13,7 @@ from pydantic import PrivateAttr
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.commit.outcome import NothingToDo, Outcome
-from lakehouse.cursor.cuts import Standings
+from lakehouse.cursor.standings import Standings
 from lakehouse.dagster.code.digest import code_of
 from lakehouse.dagster.code.resource_fields import fields_of
 from lakehouse.dagster.code_location import (

@@ -9,8 +9,9 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakehouse.cursor.cuts import Agreement, Standings, Ways, agreement, greatest_cut, reach
+from lakehouse.cursor.cuts import Agreement, agreement, greatest_cut, reach
 from lakehouse.cursor.mark import Position
+from lakehouse.cursor.standings import Standings, Ways
 from lakehouse.delta.table import Read
 from tests.support.commits import TABLE_ID, History, cursor
 from tests.support.for_each import for_each

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, History, Merge, Overwrite, Policy, Read, Table, View
-from lakehouse.cursor.cuts import Standings, Ways
 from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.standings import Standings, Ways
 from lakehouse.errors import ReadError
 from tests.support.lake import Lake
 

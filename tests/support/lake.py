@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from lakehouse.commit.outcome import AlreadyApplied, Outcome, Unchanged
-from lakehouse.cursor.cuts import Standings, Ways
+from lakehouse.cursor.standings import Standings, Ways
 from lakehouse.dagster.code_location import write_kind
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.expect import Evaluation

@@ -11,9 +11,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from lakehouse.cursor.cursor import Cursor, Known
-from lakehouse.cursor.cuts import Standings, Ways, agreement
+from lakehouse.cursor.cuts import agreement
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
+from lakehouse.cursor.standings import Standings, Ways
 from lakehouse.delta.commit_info import Commit
 from lakehouse.errors import ReadError
 from tests.support.commits import TABLE_ID, History

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import dagster as dg
 
-from lakehouse.cursor.cuts import Standings
+from lakehouse.cursor.standings import Standings
 from lakehouse.dagster.code.resource_fields import fields_of
 from lakehouse.dagster.code.view_texts import only_text_of
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function, write_of

@@ -6,7 +6,8 @@ from typing import Any
 
 import dagster as dg
 
-from lakehouse.cursor.cuts import Standings, StandsFor, greatest_cut, who_is_behind
+from lakehouse.cursor.cuts import greatest_cut, who_is_behind
+from lakehouse.cursor.standings import Standings, StandsFor
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.io_manager import code_location_of, managers_of
 from lakehouse.delta.log import Head, Log, files_kept, log_kept

@@ -14,8 +14,9 @@ from typing import TypeAlias
 
 import dagster as dg
 
-from lakehouse.cursor.cuts import Standings, agreement
+from lakehouse.cursor.cuts import agreement
 from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.standings import Standings
 from lakehouse.cursor.unread import Backlog, Unbegun, Unread, commits_last
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, reads_on

@@ -1,0 +1,238 @@
+"""What a version of a table stands for: on logs alone.
+
+A version of a table stands for a version of each source from which ways lead to it: by its mark, and through the marks
+of its inputs. A table that no asset makes stands for itself, and commits without rows change nothing of that.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from typing import TypeAlias
+
+from lakehouse.cursor.find import newest_covering, newest_mark
+from lakehouse.cursor.mark import Position
+from lakehouse.cursor.unread import why_another_past
+from lakehouse.delta.commit_info import count_of
+from lakehouse.delta.log import NOTHING_READ, Head, Log, Opened
+from lakehouse.errors import LakehouseError, in_short
+
+StandsFor: TypeAlias = Mapping[str, int]
+"""A version of each source, by its name; `NOTHING_READ` of a source that has not been read yet."""
+Logs: TypeAlias = Callable[[str], Log | None]
+"""Gives the log of a table; None of a table whose log is out of reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """Tables on the ways from shared sources to a table whose inputs are to agree; and these sources."""
+
+    tables: frozenset[str]
+    sources: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Which tables lead to which.
+
+    Args:
+        inputs: The tables that each table reads, of those that one asset makes; every other table is a source.
+        agreeing: The tables whose inputs are to agree.
+        partitioned: The tables whose partitions have a position each, so that no version stands for one state.
+    """
+
+    inputs: Mapping[str, Collection[str]]
+    agreeing: frozenset[str] = frozenset()
+    partitioned: frozenset[str] = frozenset()
+    _sources: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]], compare=False, repr=False)
+
+    def sources(self, table: str) -> frozenset[str]:
+        """The sources from which ways lead to a table; of a source, itself."""
+        if table not in self._sources:
+            each = [self.sources(name) for name in self.inputs.get(table, ())]
+            self._sources[table] = frozenset[str]().union(*each) if each else frozenset({table})
+        return self._sources[table]
+
+    def common(self, table: str) -> frozenset[str]:
+        """The sources from which ways lead to a table over several of its inputs."""
+        pairs = combinations([self.sources(name) for name in self.inputs.get(table, ())], 2)
+        return frozenset[str]().union(*(one & other for one, other in pairs))
+
+    @cached_property
+    def groups(self) -> tuple[Siblings, ...]:
+        """The siblings before each table whose inputs are to agree. Two groups with a table in common are one."""
+        groups = list[Siblings]()
+        for meeting in sorted(self.agreeing - self.partitioned):
+            group = Siblings(self._between(self.common(meeting), meeting), self.common(meeting))
+            for other in [other for other in groups if other.tables & group.tables]:
+                groups.remove(other)
+                group = Siblings(group.tables | other.tables, group.sources | other.sources)
+            groups.append(group)
+        return tuple(groups)
+
+    def _between(self, sources: frozenset[str], table: str) -> frozenset[str]:
+        """The tables that assets make on the ways from sources to a table."""
+        members, ahead = set[str](), [*self.inputs.get(table, ())]
+        while ahead:
+            name = ahead.pop()
+            if name in self.inputs and name not in members and self.sources(name) & sources:
+                members.add(name)
+                ahead += self.inputs[name]
+        return frozenset(members)
+
+    def siblings(self, table: str) -> Siblings | None:
+        """The siblings of a table, itself among them; None if it has none."""
+        return next((group for group in self.groups if table in group.tables), None)
+
+    def with_marks(self, table: str, logs: Logs) -> "Ways":
+        """The same, where the tables before a table are not defined: by what their newest marks say that they read."""
+        inputs, partitioned, ahead = dict(self.inputs), set(self.partitioned), {*self.inputs.get(table, ())}
+        while ahead:
+            name = ahead.pop()
+            log = None if name in inputs else logs(name)
+            head = None if log is None else log.head()
+            mark = None if log is None or head is None else newest_mark(log, head, name)
+            read = () if mark is None else tuple(sorted(mark.reads.keys() - {name}))
+            if mark is not None and read:
+                inputs[name] = read
+                partitioned |= {name} if mark.partitions else set()
+                ahead |= {*read} - inputs.keys()
+        return Ways(inputs, self.agreeing, frozenset(partitioned))
+
+    def concerns(self, table: str) -> bool:
+        """Whether a run of the table has to mind how far it reads."""
+        return table in self.agreeing and (bool(self.common(table)) or self.siblings(table) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a version of a table stands for.
+
+    Args:
+        sources: The version of each source; the newest, if inputs disagree.
+        torn: The sources over which its inputs disagree, with the version by each input.
+        unknown: Why it is not known, as a clause; None if it is.
+    """
+
+    sources: StandsFor = field(default_factory=dict[str, int])
+    torn: Mapping[str, StandsFor] = field(default_factory=dict[str, StandsFor])
+    unknown: str | None = None
+
+    @property
+    def exact(self) -> StandsFor | None:
+        """The versions, if it stands for one state of its sources."""
+        return None if self.torn or self.unknown is not None else self.sources
+
+    @property
+    def why_inexact(self) -> str | None:
+        """Why it does not stand for one state of its sources, as a clause; None if it does."""
+        if self.unknown is not None or not self.torn:
+            return self.unknown
+        source, at = next(iter(self.torn.items()))
+        apart = count_of(max(at.values()) - min(at.values()), "version")
+        which = " and ".join(f"{name} stands for version {version}" for name, version in at.items())
+        return f"its inputs disagree over {source} by {apart}: {which}"
+
+
+class Standings:
+    """What versions of tables stand for; each is looked up once."""
+
+    def __init__(self, ways: Ways, logs: Logs) -> None:
+        self.ways, self._log_of = ways, logs
+        self._logs = dict[str, Log | None]()
+        self._heads = dict[str, Head | None]()
+        self._by_version = dict[tuple[str, int], Standing]()
+        self._ids = dict[str, str]()
+
+    def log(self, table: str) -> Log | None:
+        """The log of a table; None if it is out of reach."""
+        if table not in self._logs:
+            self._logs[table] = self._log_of(table)
+        return self._logs[table]
+
+    def head(self, table: str) -> Head | None:
+        """Where a table stands; None if there is none, or if its log is out of reach."""
+        if table not in self._heads:
+            log = self.log(table)
+            self._heads[table] = head = None if log is None else log.head()
+            if head is not None:
+                self._ids.setdefault(table, head.table_id)
+        return self._heads[table]
+
+    @property
+    def open_logs(self) -> Opened:
+        """The logs of the tables that it has found."""
+        return {
+            table: (log, head)
+            for table, head in self._heads.items()
+            if head is not None and (log := self.log(table)) is not None
+        }
+
+    def newest(self, table: str) -> Standing | None:
+        """What a table stands for now; None if there is no table."""
+        try:
+            head = self.head(table)
+        except LakehouseError as error:
+            return Standing(unknown=in_short(error))
+        return None if head is None else self.of(table, head.version)
+
+    def of(self, table: str, version: int) -> Standing:
+        """What a version of a table stands for."""
+        if (table, version) not in self._by_version:
+            try:
+                standing = (
+                    self._of_source(table, version) if table not in self.ways.inputs else self._by_mark(table, version)
+                )
+            except LakehouseError as error:
+                standing = Standing(unknown=in_short(error))
+            self._by_version[table, version] = standing
+        return self._by_version[table, version]
+
+    def exact(self, table: str, version: int) -> StandsFor | None:
+        """What a version of a table stands for, if that is one state of its sources."""
+        return self.of(table, version).exact
+
+    def _of_source(self, table: str, version: int) -> Standing:
+        """The last version, up to this one, that may have changed a row."""
+        log, oldest = self.log(table), version
+        for commit in () if log is None else log.commits(version):
+            if commit.is_first or not commit.is_quiet:
+                return Standing({table: commit.version})
+            oldest = commit.version - 1
+        return Standing({table: oldest})
+
+    def _by_mark(self, table: str, version: int) -> Standing:
+        if table in self.ways.partitioned:
+            return Standing(unknown=f"{table} has partitions, each with positions of its own")
+        log = self.log(table)
+        if log is None:
+            return Standing(unknown=f"the log of {table} is out of reach")
+        cursor = newest_covering(log, Head(version, "", {}, ()), table, ())
+        if cursor is None or cursor.stale_base:
+            why = "another writer committed just before its last run" if cursor else "its log says no position"
+            return Standing(unknown=f"what version {version} of {table} stands for is not known, because {why}")
+        return self.through(table, cursor.reads)
+
+    def through(self, table: str, reads: Mapping[str, Position]) -> Standing:
+        """What a table stands for that has read its inputs up to these positions."""
+        by_source = dict[str, dict[str, int]]()
+        for name in self.ways.inputs.get(table, ()):
+            position = reads.get(name)
+            sources: StandsFor = dict.fromkeys(self.ways.sources(name), NOTHING_READ)
+            if position is not None:
+                standing = self._at(name, position)
+                if standing.exact is None:
+                    return Standing(unknown=f"{name} does not stand for one state ({standing.why_inexact})")
+                sources = standing.exact
+            for source, version in sources.items():
+                by_source.setdefault(source, {})[name] = version
+        torn = {source: at for source, at in sorted(by_source.items()) if len(set(at.values())) > 1}
+        return Standing({source: max(at.values()) for source, at in sorted(by_source.items())}, torn)
+
+    def _at(self, table: str, position: Position) -> Standing:
+        """What the version at a position stands for, unless another table, or another past, has taken its place."""
+        log = self.log(table)
+        if self._ids.setdefault(table, position.table) != position.table:
+            return Standing(unknown=f"another table has taken the place of {table}")
+        why = None if log is None else why_another_past(position, log)
+        return self.of(table, position.version) if why is None else Standing(unknown=f"of {table} {why}")

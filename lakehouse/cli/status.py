@@ -12,7 +12,7 @@ from lakehouse.cli.graph import Comparisons, behind, comparisons, groups_in_orde
 from lakehouse.cli.loading import definitions, target
 from lakehouse.cli.pages.status_page import StatusPage
 from lakehouse.cli.tables import logs_of, readable_logs
-from lakehouse.cursor.code import Code
+from lakehouse.cursor.digests import Code
 from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import LakehouseError

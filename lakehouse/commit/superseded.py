@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known
+from lakehouse.cursor.digests import may_be_same
 from lakehouse.cursor.find import find_cursor, newest_covering, newest_of_runs
 from lakehouse.cursor.mark import Mark
-from lakehouse.cursor.query_digest import may_be_same
 from lakehouse.cursor.walk import readable_mark, standing
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Self, cast
 
-from lakehouse.cursor.code import Code
+from lakehouse.cursor.digests import Code, QueryDigest
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.generation import Generation, application_id
-from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.commit_info import COMPACTING, Commit, Rows
 from lakehouse.delta.log import NO_TABLE
 

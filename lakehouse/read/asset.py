@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
-from lakehouse.cursor.code import Code
+from lakehouse.cursor.digests import Code, QueryDigest
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Read, Table
 from lakehouse.errors import Adoption, Allowed

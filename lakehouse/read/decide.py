@@ -6,8 +6,8 @@ from enum import Enum
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import partial_sources, why_handed_otherwise, why_redefined
+from lakehouse.cursor.digests import QueryDigest
 from lakehouse.cursor.mark import Mark
-from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.log import NOTHING_READ
 from lakehouse.delta.policy import Policy, Refresh
 from lakehouse.delta.table import Read, Table

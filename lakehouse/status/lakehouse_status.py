@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from lakehouse.cursor.code import Code
+from lakehouse.cursor.digests import Code
 from lakehouse.delta.log import Size
 from lakehouse.errors import in_short
 from lakehouse.status.past_runs import LostAttempts, PastRun, past_runs

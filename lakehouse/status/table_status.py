@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
-from lakehouse.cursor.code import Code
 from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.digests import Code
 from lakehouse.cursor.find import LOOKED_BACK, find_cursor, newest_mark
 from lakehouse.cursor.mark import Mark, Position, mark_in
 from lakehouse.cursor.unread import TableState, Unbegun, Unread, backlog, unread_after

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
 from lakehouse.cursor.definition import digest
-from lakehouse.cursor.query_digest import QueryDigest
+from lakehouse.cursor.digests import QueryDigest
 from lakehouse.delta.text import fold
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.read.decide import NeedOfAllRows

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.conflicts.operations import Operation
 from lakehouse.cursor.cursor import Known
-from lakehouse.cursor.query_digest import QueryDigest
+from lakehouse.cursor.digests import QueryDigest
 from lakehouse.delta.log import Head
 from lakehouse.delta.policy import Policy
 from lakehouse.difference.statements import Planned, Skip

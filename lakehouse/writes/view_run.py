@@ -7,7 +7,7 @@ from logging import INFO, WARNING
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.cursor.cursor import Known
-from lakehouse.cursor.query_digest import QueryDigest
+from lakehouse.cursor.digests import QueryDigest
 from lakehouse.delta.log import Head, rows_about
 from lakehouse.delta.policy import Policy
 from lakehouse.difference.statements import Planned

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from lakehouse.cli.main import main
-from lakehouse.cursor.code import Code
+from lakehouse.cursor.digests import Code
 from lakehouse.dagster.code.digest import KIND
 from tests.support.marked_tables import append, run
 

@@ -15,8 +15,8 @@ from lakehouse.commit.superseded import (
     situation_of_append,
     situation_of_run,
 )
-from lakehouse.cursor.code import Code
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
+from lakehouse.cursor.digests import Code
 from lakehouse.cursor.generation import Generation
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.log import VersionRange

@@ -7,9 +7,9 @@ import pytest
 from lakehouse.commit.rivals import rivals_before
 from lakehouse.commit.superseded import superseded_by
 from lakehouse.cursor.cursor import Known, Lost
+from lakehouse.cursor.digests import QueryDigest
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.table import Read, Table

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakehouse.cursor.code import Code
+from lakehouse.cursor.digests import Code, QueryDigest
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.generation import FIRST_GENERATION, Beginning, Generation, application_id
 from lakehouse.cursor.mark import FIELD, FORMAT, Mark, NewerFormatError, Position, mark_in, rows_of
-from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.commit_info import NO_ROWS, Commit, Rows
 from tests.support.for_each import for_each
 

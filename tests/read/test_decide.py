@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lakehouse.cursor.code import Code
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
+from lakehouse.cursor.digests import Code
 from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.limits import Limits, in_force

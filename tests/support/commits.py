@@ -7,10 +7,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.digests import QueryDigest
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.cursor.query_digest import QueryDigest
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import FileSchema, Head, Size, newest_first
 from lakehouse.read.asset import Asset, UserRequest

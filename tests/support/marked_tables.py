@@ -6,9 +6,8 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from lakehouse.cursor.code import Code
+from lakehouse.cursor.digests import Code, QueryDigest
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.cursor.query_digest import QueryDigest
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, TypeAlias, cast
 
-from lakehouse.cursor.code import Code
+from lakehouse.cursor.digests import Code
 from lakehouse.dagster.code.project import (
     MISSING,
     Namespace,

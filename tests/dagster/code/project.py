@@ -7,7 +7,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-from lakehouse.cursor.code import Code
+from lakehouse.cursor.digests import Code
 from lakehouse.dagster.code.digest import code_of
 
 ASSET = "shop.orders:orders"

@@ -2,7 +2,7 @@
 
 import json
 
-from lakehouse.cursor.code import LONGEST, Code
+from lakehouse.cursor.digests import LONGEST, Code
 from tests.support.for_each import for_each
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from lakehouse.cursor.code import Code
+from lakehouse.cursor.digests import Code
 from lakehouse.dagster.code.digest import code_of
 from tests.dagster.code.project import CLASS, HELPER, Project, assert_differs, constant, of
 

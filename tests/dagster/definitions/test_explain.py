@@ -25,7 +25,7 @@ from lakehouse import (
     Table,
     explain,
 )
-from lakehouse.cursor.code import Code
+from lakehouse.cursor.digests import Code
 from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.dagster.code.digest import code_of

@@ -11,7 +11,7 @@ from deltalake.schema import PrimitiveType
 
 from lakehouse import Changes, DeltaIOManager, Policy, Table, View, explain
 from lakehouse.cursor.definition import digest
-from lakehouse.cursor.query_digest import QueryDigest
+from lakehouse.cursor.digests import QueryDigest
 from lakehouse.dagster.code.digest import code_of
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.read.forecast import Forecast, RunEffect

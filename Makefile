@@ -42,11 +42,11 @@ PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope --no-loadscope-reorder
 REST := not race and not kill and not fault and not served and not stores and not cluster and not browser \
         and not catalogs and not streams
 
-test: $(STAMP)  ## Run the tests that say most: all without Spark, the core on classic Spark and on a server (5 minutes)
+test: $(STAMP)  ## Run the tests that say most: all without Spark, the core on classic Spark and on a server (9 minutes)
 	@$(PYTEST) -m "not deep and not slow and $(REST)"
 	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "not deep and not slow and served"
 
-deep: $(STAMP)  ## Run the other tests on Spark: each kind of write, read and refusal (a quarter of an hour)
+deep: $(STAMP)  ## Run the other tests on Spark: each kind of write, read and refusal (17 minutes)
 	@$(PYTEST) -m "deep and not slow and $(REST)"
 	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "deep and not slow and served"
 

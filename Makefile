@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test deep slow slow-server wheel spark40 spark41 races crash crash-jvm s3 cluster catalogs streams browser warm site check lock clean \
+.PHONY: help install demo dev shell stop test deep slow slow-server wheel spark40 spark41 races crash crash-jvm s3 cluster catalogs streams browser warm site check coverage lock clean \
         release-check bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
@@ -125,10 +125,14 @@ browser: $(STAMP) $(DRIVER)  ## Dagster's pages in Chromium: materialize, a run,
 	@command -v chromium >/dev/null || { echo "Chromium is needed (Debian: apt-get install chromium)." >&2; exit 1; }
 	@LAKEHOUSE_BROWSER=$$(command -v chromium) PYTHONPATH=$(DRIVER) $(PY) -m pytest -q -n 0 -m browser
 
-check: $(STAMP)  ## Lint, formatting and types
+check: $(STAMP)  ## Lint, formatting and types; the page of what views cover
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
 	@.venv/bin/pyright
+	@$(PY) -m tests.views.coverage
+
+coverage: $(STAMP)  ## Write docs/reference/coverage.md: how each clause and each query of TPC-DS is computed
+	@$(PY) -m tests.views.coverage --write
 
 site: .venv/site/installed  ## Build the documentation as a site into site/: search, public names, no broken link (10 seconds)
 	@.venv/site/bin/python -m website

@@ -51,7 +51,7 @@ def added_of(analysis: Analysis, key: Sequence[str], partitioned_by: Sequence[st
     """The counts and sums that a view is, to which changes can be added; else why it is none, as a clause."""
     if analysis.text.touch:
         return "`touch` names the columns by which changes are followed"
-    if isinstance(analysis.read, Reason) or analysis.read.whole is not None:
+    if isinstance(analysis.read, Reason) or analysis.read.why_whole is not None:
         return "all of its rows are computed"
     added = as_sums(analysis.read)
     if isinstance(added, str):

@@ -198,6 +198,19 @@ class Output:
     column: str
 
 
+@dataclass(frozen=True, slots=True)
+class Top:
+    """A last LIMIT or OFFSET, which the algebra leaves out.
+
+    Args:
+        why: Why all rows are computed for it.
+        by: The columns of the result in its ORDER BY.
+    """
+
+    why: Reason
+    by: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Query:
     """What a text says.
@@ -208,8 +221,8 @@ class Query:
         outputs: The columns of its result, in order.
         types: The types of columns, as Spark's `simpleString()` has them, where they are known.
         notes: What of the text means nothing for a table (a last ORDER BY), as sentences.
-        whole: Why all rows are computed if one moves; None if keys follow the changes.
-        cut_by: The columns in the ORDER BY of a last LIMIT, which the algebra leaves out; None if there is none.
+        whole: Why all rows below its top are computed if one moves; None if keys follow the changes.
+        top: Which of the rows the result has; None if it has all.
     """
 
     text: str
@@ -218,7 +231,12 @@ class Query:
     types: Mapping[str, str]
     notes: tuple[str, ...] = ()
     whole: Reason | None = None
-    cut_by: tuple[str, ...] | None = None
+    top: Top | None = None
+
+    @property
+    def why_whole(self) -> Reason | None:
+        """Why all rows are computed if one moves; None if keys follow the changes."""
+        return self.whole or (self.top and self.top.why)
 
 
 def children(node: Node) -> tuple[Node, ...]:

@@ -169,19 +169,24 @@ class Analysis:
             return Whole(NeedOfAllRows.PLAN, query.clause, query.place)
         if key is not None:
             self._refuse_ties(query, key)
+        return self._verdict_of(query, key or ())
+
+    def _verdict_of(self, query: Query, key: tuple[str, ...]) -> Verdict:
         facts = self.facts
         try:
             touch = (
                 Touch(self.text.touch, 0)
-                if self.text.touch and query.whole is None
-                else choose_touch(query, key or (), facts.small, facts.keys, within_key=facts.needs_whole_keys)
+                if self.text.touch and query.why_whole is None
+                else choose_touch(query, key, facts.small, facts.keys, within_key=facts.needs_whole_keys)
             )
-            plan = self.plan(touch.columns, facts.followed)
+            plan = self._plan(query, touch.columns, facts.followed)
             rows = None if plan.touched is None else rows_of_any_keys(query, plan, facts.small)
         except NotFollowedError as error:
             return self._whole(error.reason)
-        if query.whole is not None:
-            return self._whole(query.whole, touch)
+        if (why := query.why_whole) is not None:
+            if query.whole is None and isinstance(self._verdict_of(replace(query, top=None), key), ByKeys):
+                why = replace(why, clause=f"{why.clause}; keys follow the query without it, as a view of its own")
+            return self._whole(why, touch)
         if rows is not None and not touch.columns:
             return Whole(NeedOfAllRows.PLAN, "its result is one row of all rows", None, touch)
         reads_whole = (
@@ -194,10 +199,10 @@ class Analysis:
 
     def _refuse_ties(self, query: Query, key: tuple[str, ...]) -> None:
         """Refuses a last LIMIT whose order may not tell two rows of the result apart."""
-        if query.cut_by is None:
+        if query.top is None:
             return
         names = {output.name.lower(): output.name for output in query.outputs}
-        missing = [fold(names) - fold(query.cut_by), fold(key or self.key or names) - fold(query.cut_by)]
+        missing = [fold(names) - fold(query.top.by), fold(key or self.key or names) - fold(query.top.by)]
         if all(missing):
             more = ", ".join(names.get(name, name) for name in sorted(missing[1]))
             what = "Rows that are equal in the ORDER BY of its LIMIT are taken in any order"
@@ -211,8 +216,11 @@ class Analysis:
             ViewError: The result has no such column.
             NotFollowedError: No step can compute it.
         """
+        return self._plan(self.query, touch, changed)
+
+    def _plan(self, query: Query, touch: tuple[str, ...], changed: Collection[str]) -> TouchedPlan:
         try:
-            return touched_plan(self.query, touch, changed, self.facts.small)
+            return touched_plan(query, touch, changed, self.facts.small)
         except ViewError as error:
             raise with_place(error, self.text.origin, self.asset) from error.__cause__
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from re import compile as pattern
 
 from lakehouse.views.algebra import Query
-from lakehouse.views.analysis import Analysis
+from lakehouse.views.analysis import Analysis, Whole
 from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, Step, TouchedPlan
 from lakehouse.views.planner import rows_of_any_keys, rows_plan, touched_plan
 
@@ -79,11 +79,7 @@ class Following:
     @property
     def sentences(self) -> tuple[str, ...]:
         """All that in words, a sentence for each."""
-        if self.touch:
-            lines = [f"Changes are followed by the keys ({', '.join(self.touch)}).", *map(str, self.paths)]
-        else:
-            tables = " or ".join(path.table for path in self.paths if path.reaches)
-            lines = [f"The result is one row, which is computed from all rows if a row of {tables} moved."]
+        lines = [f"Changes are followed by the keys ({', '.join(self.touch)}).", *map(str, self.paths)]
         if self.rows:
             lines.append(f"The rows of the keys are computed from {', '.join(map(str, self.rows))}.")
         if self.for_some_keys:
@@ -105,8 +101,11 @@ def how_followed(
     verdict = analysis.verdict(key)
     if verdict.touch is None:
         return (f"All rows are computed if one of its tables moved, because {verdict}.",)
-    lines = follow(analysis.query, verdict.touch.columns, facts.followed, facts.small, rows).sentences
-    return (*lines, f"The table is not kept by sums, because {why_no_sums}.")
+    following = follow(analysis.query, verdict.touch.columns, facts.followed, facts.small, rows)
+    if isinstance(verdict, Whole):
+        tables = " or ".join(path.table for path in following.paths if path.reaches)
+        return (f"All rows are computed if a row of {tables} moved, because {verdict}.", *following.notes)
+    return (*following.sentences, f"The table is not kept by sums, because {why_no_sums}.")
 
 
 def follow(

@@ -16,6 +16,7 @@ from lakehouse.views.algebra import (
     Scan,
     SetKind,
     SetOperation,
+    Top,
     children,
     columns,
     columns_in,
@@ -115,13 +116,14 @@ def _with_top(reading: TextReading, tree: Expr, query: Query) -> Query:
         orders = (words for name, words in _ORDERS.items() if tree.args.get(name))
         return replace(query, notes=(*query.notes, *(f"{each} is dropped: a table has no order." for each in orders)))
     why = reading.not_followed(f"{cut.key.upper()} takes its rows from all rows", cut, cut.key.upper()).reason
-    return replace(query, whole=query.whole or why, cut_by=tuple(_columns_of_order(tree, query)))
+    return replace(query, top=Top(why, tuple(_columns_of_order(tree, query))))
 
 
 def _columns_of_order(tree: Expr, query: Query) -> Iterator[str]:
     """The columns of the result in the ORDER BY of a query."""
     names = {output.name.lower(): output.name for output in query.outputs}
-    made = {each.unalias().sql(): each.alias_or_name.lower() for each in getattr(tree, "expressions", ())}
+    selected = () if (of := tree.args.get("expressions")) is None or tree.find(exp.Star) else of
+    made = {each.unalias().sql(): output.name for each, output in zip(selected, query.outputs, strict=False)}
     order = tree.args.get("order") or tree.args.get("sort")
     for each in order.expressions if order is not None else ():
         column = each.this if isinstance(each, exp.Ordered) else each
@@ -129,8 +131,8 @@ def _columns_of_order(tree: Expr, query: Query) -> Iterator[str]:
             yield query.outputs[int(column.name) - 1].name
         elif isinstance(column, exp.Column) and column.name.lower() == "all" and "all" not in names:
             yield from names.values()
-        elif (name := made.get(column.sql()) or column.name.lower()) in names:
-            yield names[name]
+        elif (name := made.get(column.sql()) or names.get(column.name.lower())) is not None:
+            yield name
 
 
 def _read_query(reading: TextReading, tree: Expr, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:

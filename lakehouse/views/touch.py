@@ -68,7 +68,7 @@ def choose_touch(
     Raises:
         NotFollowedError: Changes cannot be followed by any columns.
     """
-    if query.whole is not None:
+    if query.why_whole is not None:
         return Touch((), 0)
     names: dict[str, str] = {}
     for output in query.outputs:

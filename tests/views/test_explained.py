@@ -1,9 +1,11 @@
 """What is said of how a view follows its tables: over which tables, by which keys, of how many files."""
 
-from lakehouse.views.explained import follow
+from lakehouse.views.analysis import Analysis, TableFacts
+from lakehouse.views.explained import follow, how_followed
 from lakehouse.views.plan import KeyFacts
 from lakehouse.views.planner import rows_plan, touched_plan
 from lakehouse.views.query import read
+from lakehouse.views.view_text import ViewText
 from tests.views import queries
 
 REVENUE = """
@@ -30,10 +32,12 @@ def test_each_table_says_over_which_tables_its_changes_reach_the_keys():
     ]
 
 
-def test_a_result_of_one_row_says_which_rows_count():
-    text = "SELECT count(*) AS n FROM o JOIN c ON o.cust = c.id"
-    assert said(text, followed=("o", "c")) == [
-        "The result is one row, which is computed from all rows if a row of o or c moved."
+def test_what_is_computed_whole_says_which_rows_count():
+    analysis = Analysis.of(
+        ViewText("SELECT count(*) AS n FROM o JOIN c ON o.cust = c.id"), queries.TABLES, TableFacts(("o", "c"))
+    )
+    assert list(how_followed(analysis, (), "")) == [
+        "All rows are computed if a row of o or c moved, because its result is one row of all rows."
     ]
 
 

@@ -33,6 +33,10 @@ WHOLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
         (),
     ),
+    "limited_row": (
+        "SELECT a.m, b.n FROM (SELECT max(amount) AS m FROM orders) a CROSS JOIN (SELECT count(*) AS n FROM customers) b LIMIT 9",
+        (),
+    ),
     "ranked": ("SELECT id, rank() OVER (ORDER BY amount, id) AS r FROM orders", ("id",)),
     "share": ("SELECT id, amount / sum(amount) OVER () AS share FROM orders WHERE status = 'paid'", ("id",)),
     "numbered": ("SELECT * FROM (SELECT id, row_number() OVER (ORDER BY id) AS n FROM orders) WHERE n < 4", ("id",)),
@@ -127,6 +131,11 @@ REFUSED = {
     "no order": ("SELECT id FROM orders LIMIT 3", "VIEW_NOT_DETERMINISTIC"),
     "no order within": ("SELECT id FROM (SELECT id FROM orders LIMIT 3) GROUP BY ALL", "VIEW_NOT_DETERMINISTIC"),
     "an order with ties": ("SELECT id, amount FROM orders ORDER BY amount LIMIT 3", "VIEW_NOT_DETERMINISTIC"),
+    "no order of two rows": (
+        "SELECT * FROM (SELECT max(id) AS a FROM orders) FULL JOIN (SELECT min(id) AS b FROM orders) ON a = b LIMIT 1",
+        "VIEW_NOT_DETERMINISTIC",
+    ),
+    "no order of a list": ("SELECT explode(sequence(1, max(id))) AS n FROM orders LIMIT 1", "VIEW_NOT_DETERMINISTIC"),
     "a parameter without a value": ("FROM orders |> WHERE id > :least |> SELECT id", "VIEW_PARAMETER"),
     "another version": ("FROM orders VERSION AS OF 3 |> SELECT id", "VIEW_UNKNOWN_TABLE"),
     "a table that is no input": ("FROM nothing |> SELECT id", "VIEW_UNKNOWN_TABLE"),

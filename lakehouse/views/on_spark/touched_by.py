@@ -59,7 +59,8 @@ def _touched(
     spark = next(iter(reads.values())).source.sparkSession
     bound = BoundText.of(spark, text, tables)
     try:
-        plan = bound.plan(columns) if isinstance(bound.analysis.read, Query) and not bound.analysis.read.whole else None
+        read = bound.analysis.read
+        plan = bound.plan(columns) if isinstance(read, Query) and read.why_whole is None else None
     except NotFollowedError:
         plan = None
     if bound.whole is not None or plan is None or plan.whole:

@@ -11,7 +11,8 @@ from sqlglot.expressions.core import Expr
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Place
-from lakehouse.views.functions import WINDOW_FUNCTIONS
+from lakehouse.views.functions import GENERATORS, WINDOW_FUNCTIONS
+from lakehouse.views.sql.grouping import has_aggregate
 from lakehouse.views.sql.parsing import CALLED, Parsed, is_table_name, name_of, parse, place_of, require_known_calls
 from lakehouse.views.sql.tokens import Token, tokens
 from lakehouse.views.sql.words import Text, cut, of_the_run, span_of
@@ -174,9 +175,33 @@ def why_not_followed(parsed: Parsed) -> Reason | None:
     Raises:
         ViewError: The text takes some of its rows without an order that says which.
     """
-    for limit in parsed.tree.find_all(exp.Limit, exp.Offset, exp.Fetch):
-        _require_order(parsed, limit)
+    for limit in list(parsed.tree.find_all(exp.Limit, exp.Offset, exp.Fetch)):
+        if _is_idle(limit):
+            limit.pop()
+        else:
+            _require_order(parsed, limit)
     return next(chain.from_iterable(_reasons(parsed, node) for node in parsed.tree.walk()), None) or _why_unread(parsed)
+
+
+def _is_idle(cut: Expr) -> bool:
+    """Whether a LIMIT takes no row away, because there is one at most."""
+    query, count = cut.parent, cut.args.get("expression")
+    is_some = isinstance(count, exp.Literal) and count.is_int and int(count.name) > 0
+    return is_some and query is not None and not query.args.get("offset") and _has_one_row(query)
+
+
+def _has_one_row(query: Expr) -> bool:
+    """Whether a query has one row at most: an aggregate of all rows, or several of these side by side."""
+    if isinstance(query, exp.Subquery):
+        return _has_one_row(query.this)
+    makes_rows = any(each.meta.get(CALLED) in GENERATORS for each in query.find_all(exp.Func))
+    if not isinstance(query, exp.Select) or query.args.get("group") or query.args.get("laterals") or makes_rows:
+        return False
+    if any(map(has_aggregate, query.expressions)):
+        return True
+    source, joins = query.args.get("from_"), query.args.get("joins") or ()
+    items = () if source is None else (source.this, *(join.this for join in joins))
+    return bool(items) and all(map(_has_one_row, items)) and not any(join.side == "FULL" for join in joins)
 
 
 def _require_order(parsed: Parsed, cut: Expr) -> None:

@@ -122,17 +122,23 @@ def _with_top(reading: TextReading, tree: Expr, query: Query) -> Query:
 def _columns_of_order(tree: Expr, query: Query) -> Iterator[str]:
     """The columns of the result in the ORDER BY of a query."""
     names = {output.name.lower(): output.name for output in query.outputs}
-    selected = () if (of := tree.args.get("expressions")) is None or tree.find(exp.Star) else of
+    items: list[Expr] = tree.args.get("expressions") or []
+    aliases = {each.alias.lower() for each in items if isinstance(each, exp.Alias)}
+    selected = [] if any(each.is_star for each in items) else items
     made = {each.unalias().sql(): output.name for each, output in zip(selected, query.outputs, strict=False)}
     order = tree.args.get("order") or tree.args.get("sort")
     for each in order.expressions if order is not None else ():
         column = each.this if isinstance(each, exp.Ordered) else each
         if isinstance(column, exp.Literal) and column.is_int and 0 < int(column.name) <= len(query.outputs):
             yield query.outputs[int(column.name) - 1].name
-        elif isinstance(column, exp.Column) and column.name.lower() == "all" and "all" not in names:
-            yield from names.values()
-        elif (name := made.get(column.sql()) or names.get(column.name.lower())) is not None:
+        elif (name := made.get(column.sql())) is not None:
             yield name
+        elif not isinstance(column, exp.Column):
+            continue
+        elif (name := column.name.lower()) == "all" and "all" not in names:
+            yield from names.values()
+        elif name in names and not (column.table and name in aliases):  # behind a table's name stands none of SELECT
+            yield names[name]
 
 
 def _read_query(reading: TextReading, tree: Expr, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:

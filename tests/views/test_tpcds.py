@@ -4,7 +4,7 @@ from lakehouse.views.analysis import ByKeys
 from lakehouse.writes.view import View
 from tests.views import tpcds
 
-FOLLOWED = "2 31 34 71 73 91 98".split()
+FOLLOWED = ["2", "31", "34", "71", "73", "91", "98"]
 
 
 def test_a_query_that_keys_followed_stays_followed() -> None:

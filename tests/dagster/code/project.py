@@ -62,24 +62,3 @@ def _forget_modules() -> None:
     """Other tests of this process find no package of the name `shop`."""
     for module in [module for module in sys.modules if module.split(".")[0] == "shop"]:
         del sys.modules[module]
-
-
-def of(text: str, **modules: str) -> dict[str, str]:
-    """The modules of a project whose asset is one of a text."""
-    return {"orders": text, **modules}
-
-
-def constant(text: str, use: str = "LIMIT") -> dict[str, str]:
-    """The modules of a project whose asset names a constant."""
-    return of(f"{text}\n\ndef orders(rows):\n    return rows, {use}\n")
-
-
-def assert_differs(shop: Project, before: dict[str, str], after: dict[str, str], why: str) -> None:
-    """Fails unless two states of a project have two digests, and the difference is named."""
-    code = shop.code(**before)
-    assert code is not None
-    assert shop.code() == code, "loaded again"
-    other = shop.code(**after)
-    assert other is not None and other.digest != code.digest
-    assert why in str(other.why_other(code))
-    assert shop.code(**before) == code, "and back"

@@ -12,25 +12,29 @@ import pytest
 
 from lakehouse.dagster.code.digest import KIND, code_of
 from tests.dagster.code.project import HELPER, Project, projects
+from tests.support.for_each import for_each
 
 PLAIN = "def orders(rows):\n    return rows.where('v > 1')\n"
-CACHE = "CACHE = {}\n\ndef orders(rows):\n    CACHE[rows] = CACHE.get(rows, 0) + 1\n    return CACHE[rows]\n"
+STATES = [
+    "CACHE = {}\n\ndef orders(rows):\n    CACHE[rows] = CACHE.get(rows, 0) + 1\n    return CACHE[rows]\n",
+    (
+        "def counting(f):\n    n = 0\n    def counted(rows):\n        nonlocal n\n        n += 1\n        return f(rows)\n"
+        "    return counted\n@counting\ndef orders(rows): return 1\n"
+    ),
+    (
+        "CLIENT = None\ndef client():\n    global CLIENT\n    CLIENT = CLIENT or object()\n    return CLIENT\n"
+        "def orders(rows): return client()\n"
+    ),
+    (
+        "from dataclasses import dataclass\n@dataclass\nclass Stats:\n    rows: int = 0\nSTATS = Stats()\n"
+        "def orders(rows):\n    STATS.rows += 1\n    return rows\n"
+    ),
+]
 
 
-def test_state_is_no_code(shop: Project) -> None:
-    shop.write(orders=CACHE)
-    function = shop.load()
-    code = code_of(function)
-    function("a")
-    assert code is not None and code_of(function) == code
-    counted = "def counting(f):\n    n = 0\n    def counted(rows):\n        nonlocal n\n        n += 1\n        return f(rows)\n    return counted\n@counting\ndef orders(rows): return 1\n"
-    shop.write(orders=counted)
-    function = shop.load()
-    code = code_of(function)
-    function("a")
-    assert code is not None and code_of(function) == code
-    client = "CLIENT = None\ndef client():\n    global CLIENT\n    CLIENT = CLIENT or object()\n    return CLIENT\ndef orders(rows): return client()\n"
-    shop.write(orders=client)
+@for_each("text", STATES)
+def test_state_is_no_code(shop: Project, text: str) -> None:
+    shop.write(orders=text)
     function = shop.load()
     code = code_of(function)
     function("a")
@@ -76,7 +80,7 @@ def cycle() -> Any:
     return listed
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         raising,
@@ -88,7 +92,6 @@ def cycle() -> Any:
         lambda: SimpleNamespace(a=1),
         lambda: sys.modules,
     ],
-    ids=["object", "list", "dict", "cycle", "huge", "plain", "namespace", "modules"],
 )
 def test_no_value_is_asked_anything(value: Any) -> None:
     code = code_of(capturing(value()))
@@ -148,20 +151,6 @@ def test_the_digest_is_the_same_in_each_process_and_in_each_checkout(tmp_path: P
     )
     answers.add(answer(tmp_path / "a", "3", by_file))
     assert len(answers) == 1 and KIND in answers.pop()
-
-
-STATE = (
-    "from dataclasses import dataclass\n@dataclass\nclass Stats:\n    rows: int = 0\nSTATS = Stats()\n"
-    "def orders(rows):\n    STATS.rows += 1\n    return rows\n"
-)
-
-
-def test_an_object_of_a_module_that_functions_change_is_no_code(shop: Project) -> None:
-    shop.write(orders=STATE)
-    function = shop.load()
-    code = code_of(function)
-    function("a")
-    assert code is not None and code_of(function) == code
 
 
 @pytest.mark.parametrize("folder", ["site-packages", "lib/python3.12/dist-packages"])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from deltalake import DeltaTable
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
 from lakehouse.dagster.follow.sensor import Pace
@@ -14,11 +15,19 @@ from lakehouse.errors import DefinitionError
 from tests.support.dagster_house import House
 from tests.support.for_each import for_each
 from tests.support.lake import Lake
-from tests.support.tables import DAY_1, DAYS, carried, copies, orders
-from tests.support.ticks import requests, tick, ticked
+from tests.support.marked_tables import append, run
+from tests.support.tables import DAYS, carried, copies, orders
+from tests.support.ticks import tick, ticked
 
-pytestmark = pytest.mark.served
 NOW = 1_000_000.0
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A source in two files, which nothing has read."""
+    append(tmp_path, "orders", 1)
+    append(tmp_path, "orders", 2)
+    return tmp_path
 
 
 def reason_of(result: dg.RunRequest | dg.SkipReason) -> str:
@@ -26,6 +35,7 @@ def reason_of(result: dg.RunRequest | dg.SkipReason) -> str:
     return str(result.skip_message)
 
 
+@pytest.mark.served
 @pytest.mark.slow
 def test_a_table_reads_sources_below_several_roots(house: House, tmp_path: Path) -> None:
     """Its own manager says where each is, and no table is left out in silence."""
@@ -52,8 +62,7 @@ def test_a_table_reads_sources_below_several_roots(house: House, tmp_path: Path)
     assert isinstance(tick(sensor, house.instance), dg.RunRequest)
 
 
-@pytest.mark.slow
-def test_what_is_left_out_is_said_with_the_reason(house: House) -> None:
+def test_what_is_left_out_is_said_with_the_reason(root: Path, instance: dg.DagsterInstance) -> None:
     @dg.asset(metadata=Table(key="id", name="shop.sold"))
     def sold(orders: Changes) -> Merge: ...
 
@@ -64,19 +73,20 @@ def test_what_is_left_out_is_said_with_the_reason(house: House) -> None:
     def missing(nowhere: Changes) -> Merge: ...
 
     bought = dg.AssetSpec("bought", metadata=Table(path="hdfs://host/bought"))
-    house.run("copies")
-    sensor = change_sensor("carry_on", [orders, copies, sold, bought, stored, missing], root=str(house.root))
-    text = reason_of(tick(sensor, house.instance))
+    run(root, "copies", "orders")
+    sensor = change_sensor("carry_on", [orders, copies, sold, bought, stored, missing], root=str(root))
+    text = reason_of(tick(sensor, instance))
     assert "Left out: sold (where `shop`.`sold` is, is not known before a run has resolved the name)." in text
     assert (
         "Left out: stored (the log of bought is out of reach: hdfs: is a file system that only Spark reaches)." in text
     )
-    assert f"Left out: missing (there is no table at {house.root}/nowhere)." in text
+    assert f"Left out: missing (there is no table at {root}/nowhere)." in text
     assert "Looked at 3 tables." in text
-    alone = change_sensor("alone", [orders, sold], root=str(house.root))
-    assert reason_of(tick(alone, house.instance)).startswith("Looked at 1 table. Left out: sold (where")
+    alone = change_sensor("alone", [orders, sold], root=str(root))
+    assert reason_of(tick(alone, instance)).startswith("Looked at 1 table. Left out: sold (where")
 
 
+@pytest.mark.served
 @pytest.mark.slow
 def test_a_table_with_a_catalog_name_is_followed_once_a_run_has_resolved_the_name(house: House) -> None:
     by_name = dg.asset(name="by_name", metadata=Table(key="id", name="lakehouse_by_name"))(carried)
@@ -100,56 +110,19 @@ def test_a_sensor_that_does_not_know_where_its_tables_are_is_refused() -> None:
             change_sensor("carry_on", [orders, copies], **given)
 
 
-def test_a_table_of_another_kind_of_manager_is_left_out(house: House) -> None:
+def test_a_table_of_another_kind_of_manager_is_left_out(root: Path, instance: dg.DagsterInstance) -> None:
     sensor = change_sensor("carry_on", [orders, copies], resources={"io_manager": dg.FilesystemIOManager()})
-    assert "is no table of a DeltaIOManager" in reason_of(tick(sensor, house.instance))
+    assert "is no table of a DeltaIOManager" in reason_of(tick(sensor, instance))
 
 
-@pytest.mark.slow
-def test_of_a_partitioned_asset_the_partitions_are_asked_for_whose_rows_changed(house: House) -> None:
-    """By the values in the source's log, where that is partitioned by the column."""
-    house.lake.sql(
-        f"CREATE TABLE delta.`{house.root}/events` USING delta PARTITIONED BY (day) TBLPROPERTIES"
-        f" ('delta.enableChangeDataFeed' = 'true') AS SELECT * FROM {{orders}}"
-    )
-    events = dg.AssetSpec("events", partitions_def=DAYS, metadata=Table(key="id", partition_by="day"))
-
-    @dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
-    def by_day(events: Changes) -> Merge:
-        touched = events.touched("id")
-        return Merge(touched.rows, touched)
-
-    house = House(house.lake, [events, by_day], house.instance)
-    sensor = change_sensor("carry_on", house.assets, root=str(house.root))
-
-    def asked() -> list[str | None]:
-        return [request.partition_key for request in requests(sensor, house.instance)]
-
-    def carry() -> None:
-        for key in asked():
-            house.run("by_day", partition_key=key)
-
-    assert asked() == ["2013-01-02", "2013-01-01"]
-    carry()
-    assert asked() == []
-    house.lake.sql("UPDATE {events} SET v = 21 WHERE id = 2")
-    assert asked() == ["2013-01-02"]
-    carry()
-    house.lake.sql("DELETE FROM {events} WHERE day = '2013-01-01'")
-    assert asked() == ["2013-01-01"]
-    carry()
-    assert asked() == []
-    assert [row[0] for row in house.lake.rows("by_day")] == [2, 3]
-    house.lake.sql("OPTIMIZE {events}")
-    assert asked() == []
-
-
-def test_where_the_log_names_no_partition_each_of_them_may_be_concerned_and_that_is_said(house: House) -> None:
+def test_where_the_log_names_no_partition_each_of_them_may_be_concerned_and_that_is_said(
+    root: Path, instance: dg.DagsterInstance
+) -> None:
     @dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
     def by_day(orders: Changes) -> Merge: ...
 
-    sensor = change_sensor("carry_on", [orders, by_day], root=str(house.root), max_partitions=3)
-    result = ticked(sensor, house.instance)
+    sensor = change_sensor("carry_on", [orders, by_day], root=str(root), max_partitions=3)
+    result = ticked(sensor, instance)
     assert [request.partition_key for request in result.run_requests or []] == [
         "2013-01-04",
         "2013-01-03",
@@ -172,64 +145,66 @@ def test_a_pace_at_which_nothing_would_ever_run_is_refused(wrong: dict[str, floa
         Pace(**wrong)  # pyright: ignore[reportArgumentType]
 
 
-def test_debounce_is_said(house: House) -> None:
-    house.run("copies")
-    house.lake.insert("orders", [(4, DAY_1, 40)])
-    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root), debounce=3600)
-    assert "copies waits: its sources have not been still for 3600 s." in reason_of(tick(sensor, house.instance))
+def test_debounce_is_said(root: Path, instance: dg.DagsterInstance) -> None:
+    run(root, "copies", "orders")
+    append(root, "orders", 4)
+    sensor = change_sensor("carry_on", [orders, copies], root=str(root), debounce=3600)
+    assert "copies waits: its sources have not been still for 3600 s." in reason_of(tick(sensor, instance))
 
 
-def started(house: House, *selection: str, at: float | None = None) -> dg.DagsterRun:
+def started(instance: dg.DagsterInstance, *selection: str) -> dg.DagsterRun:
     """A run of the sensor that has started."""
     keys = {dg.AssetKey(name) for name in selection}
     made = dg.DagsterRun("any", status=dg.DagsterRunStatus.STARTED, asset_selection=keys or None)
-    return house.instance.add_run(made.with_tags({"lakehouse/change_sensor": "carry_on"}))
+    return instance.add_run(made.with_tags({"lakehouse/change_sensor": "carry_on"}))
 
 
-@pytest.mark.slow
-def test_a_run_that_died_is_named_and_not_waited_for(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_died_is_named_and_not_waited_for(
+    root: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A killed code server leaves its runs started, and no launcher on a laptop looks after them."""
-    run = started(house)
-    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
-    assert f"still under way: {run.run_id[:8]}" in reason_of(tick(sensor, house.instance))
+    dead = started(instance)
+    sensor = change_sensor("carry_on", [orders, copies], root=str(root))
+    assert f"still under way: {dead.run_id[:8]}" in reason_of(tick(sensor, instance))
     monkeypatch.setattr("lakehouse.dagster.follow.sensor.SILENT", 0.01)
     time.sleep(0.1)
-    assert isinstance(tick(sensor, house.instance), dg.RunRequest)
-    house.run("copies")
-    assert f"Run {run.run_id[:8]} has not been heard of" in reason_of(tick(sensor, house.instance))
+    assert isinstance(tick(sensor, instance), dg.RunRequest)
+    run(root, "copies", "orders")
+    assert f"Run {dead.run_id[:8]} has not been heard of" in reason_of(tick(sensor, instance))
 
 
-def test_a_table_of_a_run_that_is_under_way_is_left_to_that_run(house: House) -> None:
+def test_a_table_of_a_run_that_is_under_way_is_left_to_that_run(root: Path, instance: dg.DagsterInstance) -> None:
     others = dg.asset(name="others", metadata=Table(key="id"))(carried)
-    started(house, "copies")
-    sensor = change_sensor("carry_on", [orders, copies, others], root=str(house.root), max_runs=2)
-    request = tick(sensor, house.instance)
+    started(instance, "copies")
+    sensor = change_sensor("carry_on", [orders, copies, others], root=str(root), max_runs=2)
+    request = tick(sensor, instance)
     assert isinstance(request, dg.RunRequest)
     assert request.asset_selection == [dg.AssetKey("others")]
 
 
-def test_a_run_of_a_sensor_of_the_same_name_in_another_code_location_is_not_waited_for(house: House) -> None:
-    started(house, "a_table_of_another_location")
-    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
-    request = tick(sensor, house.instance)
+def test_a_run_of_a_sensor_of_the_same_name_in_another_code_location_is_not_waited_for(
+    root: Path, instance: dg.DagsterInstance
+) -> None:
+    started(instance, "a_table_of_another_location")
+    sensor = change_sensor("carry_on", [orders, copies], root=str(root))
+    request = tick(sensor, instance)
     assert isinstance(request, dg.RunRequest)
     assert request.asset_selection == [dg.AssetKey("copies")]
 
 
-@pytest.mark.slow
-def test_a_new_data_version_of_a_foreign_table_is_reported_once(house: House) -> None:
-    sensor = change_sensor("carry_on", [orders, copies], root=str(house.root))
+def test_a_new_data_version_of_a_foreign_table_is_reported_once(root: Path, instance: dg.DagsterInstance) -> None:
+    sensor = change_sensor("carry_on", [orders, copies], root=str(root))
 
     def reported() -> list[str | None]:
-        events = ticked(sensor, house.instance).asset_events
+        events = ticked(sensor, instance).asset_events
         for event in events:
-            house.instance.report_runless_asset_event(event)
+            instance.report_runless_asset_event(event)
         assert all(isinstance(event, dg.AssetMaterialization) and event.asset_key == orders.key for event in events)
         return [(event.tags or {}).get("dagster/data_version") for event in events]
 
     first = reported()
     assert len(first) == 1 and reported() == []
-    house.lake.sql("OPTIMIZE {orders}")
+    DeltaTable(str(root / "orders")).optimize.compact()
     assert reported() == [], "no row has changed"
-    house.lake.insert("orders", [(4, DAY_1, 40)])
+    append(root, "orders", 4)
     assert len(again := reported()) == 1 and again != first

@@ -39,19 +39,17 @@ warm: $(STAMP)  ## Archive the classes of Spark's server, once, so that it start
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope --no-loadscope-reorder
 # Markers (pyproject.toml says what each is for) choose the tests of a target.
-REST := not race and not kill and not fault and not served and not stores and not cluster and not browser \
-        and not catalogs and not streams
+REST := not race and not kill and not fault and not stores and not cluster and not browser and not catalogs and not streams
 
-test: $(STAMP)  ## Run the tests that say most: all without Spark, the core on classic Spark and on a server (9 minutes)
+test: $(STAMP)  ## Run the tests that say most: all without Spark, and the core of those with it (7 minutes)
 	@$(PYTEST) -m "not deep and not slow and $(REST)"
-	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "not deep and not slow and served"
 
-deep: $(STAMP)  ## Run the other tests on Spark: each kind of write, read and refusal (17 minutes)
-	@$(PYTEST) -m "deep and not slow and $(REST)"
-	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "deep and not slow and served"
+deep: $(STAMP)  ## Run the other tests on Spark: each kind of write, read and refusal; on a server as well (18 minutes)
+	@$(PYTEST) -m "deep and not slow and not served and $(REST)"
+	@LAKEHOUSE_TEST_SPARK=server $(PYTEST) -m "(deep or core) and not slow and served"
 
 slow: $(STAMP)  ## Each way to lose a past, inputs in corners, random edits, more cases (two hours on two cores)
-	@$(PYTEST) -m "slow and $(REST)"
+	@$(PYTEST) -m "slow and not served and $(REST)"
 	@$(PYTEST) -m served
 	@LAKEHOUSE_EXAMPLES=10 $(PYTEST) --timeout 0 tests/laws/test_law.py tests/difference/test_driver_difference.py
 
@@ -71,7 +69,7 @@ SPARK41 := 4.1.4
 OF_SPARK := tests/upstream tests/laws tests/commit tests/conflicts tests/spark tests/server tests/read tests/difference \
             tests/views tests/writes $(wildcard tests/dagster/test_*.py) tests/entry/test_flights.py
 define on_spark
-	@LAKEHOUSE_OTHER=$(CURDIR)/$(PY) $(subst .venv/,.venv/$(1)/,$(PYTEST)) -m "not slow and $(REST)" $(OF_SPARK)
+	@LAKEHOUSE_OTHER=$(CURDIR)/$(PY) $(subst .venv/,.venv/$(1)/,$(PYTEST)) -m "not slow and not served and $(REST)" $(OF_SPARK)
 	@$(subst .venv/,.venv/$(1)/,$(PYTEST)) -m race
 	@LAKEHOUSE_TEST_SPARK=server $(subst .venv/,.venv/$(1)/,$(PYTEST)) -m "not slow and (served or anywhere)" $(OF_SPARK)
 endef

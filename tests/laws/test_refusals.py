@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from lakehouse import Append, Changes, Merge, Table
 from lakehouse.delta.file_log import FileLog
 from tests.support.assets import kept
+from tests.support.for_each import for_each
 from tests.support.lake import Lake
 from tests.support.model import SRC
 from tests.support.raises import raises_code
@@ -103,8 +104,14 @@ def fails(src: Changes) -> Merge:
     return Merge(touched.rows.withColumn("v", F.raise_error(F.lit("user code is wrong")).cast("int")), touched)
 
 
-@pytest.mark.parametrize(
-    ("asset", "table", "code", "text"),
+@pytest.fixture
+def source(lake: Lake) -> Lake:
+    lake.create("src", ROWS, SRC)
+    return lake
+
+
+@for_each(
+    "asset, table, code, text",
     [
         (no_such_column, Table(key="id"), "COLUMN_MISSING", "has no column nope. .*id, k, v"),
         (touched_by_group, Table(key="id"), "COLUMN_MISSING", "The result of 'touched_by_group' has no column k."),
@@ -119,12 +126,11 @@ def fails(src: Changes) -> Merge:
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_written(
-    lake: Lake, asset: Any, table: Table, code: str, text: str
+    source: Lake, asset: Any, table: Table, code: str, text: str
 ) -> None:
-    lake.create("src", ROWS, SRC)
     with raises_code(code, match=text) as raised:
-        lake.materialize(asset, table)
-    assert not list((lake.root / asset.__name__).glob("_delta_log/*.json"))
+        source.materialize(asset, table)
+    assert not list((source.root / asset.__name__).glob("_delta_log/*.json"))
     assert "\n\tat " not in str(raised.value)
 
 

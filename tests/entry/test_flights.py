@@ -99,7 +99,6 @@ def path(airports: Airports, name: str) -> str:
     return f"delta.`{airports.lake.root}/reference/{name}`"
 
 
-@pytest.mark.core
 def test_a_day_becomes_one_row_a_flight(airports: Airports) -> None:
     """At their first versions: later ones hold the corrections."""
     first = airports.lake.spark.read.format("delta").option("versionAsOf", 0)
@@ -216,7 +215,6 @@ def test_a_flight_that_was_cancelled_after_all_is_taken_from_what_its_plane_has_
     ]
 
 
-@pytest.mark.core
 def test_every_incremental_table_is_what_a_full_recompute_gives(airports: Airports) -> None:
     assert airports.differing() == []
 
@@ -228,7 +226,6 @@ def test_every_incremental_table_is_what_a_full_recompute_gives_after_correction
     assert airports.differing() == []
 
 
-@pytest.mark.core
 @pytest.mark.slow
 def test_a_step_with_nothing_new_writes_nothing(airports: Airports, corrected: Mapping[str, Mapping[str, Any]]) -> None:
     said = airports.run(demo.INCREMENTAL)

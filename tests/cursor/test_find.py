@@ -7,8 +7,7 @@ import pytest
 
 from lakehouse.cursor.cursor import Fresh, Lost
 from lakehouse.cursor.find import find_cursor
-from lakehouse.cursor.generation import FIRST_GENERATION, Generation, application_id
-from lakehouse.cursor.mark import Position
+from lakehouse.cursor.generation import Generation
 from lakehouse.errors import UnreadableLogError
 from tests.support.commits import WHOLE, History, cursor, known, read_to
 from tests.support.raises import raises_code
@@ -21,18 +20,6 @@ OVERWRITE = {"mode": "Overwrite"}
 
 def test_a_table_that_does_not_exist_has_read_nothing(history: History):
     assert cursor(history) == cursor(history, "a") == Fresh()
-
-
-def test_the_newest_own_commit_holds_the_position(history: History):
-    history.own(4, epoch=1)
-    history.own(9, epoch=2)
-    found = known(history)
-    assert (found.version, found.epoch, found.generation, found.reads) == (
-        1,
-        2,
-        FIRST_GENERATION,
-        {"src": Position("s", 9)},
-    )
 
 
 def test_upkeep_and_foreign_commits_do_not_hide_the_position(history: History):
@@ -110,34 +97,6 @@ def test_damage_behind_the_position_does_not_matter(history: History):
 # RESTORE
 
 
-def test_a_restore_takes_the_position_back_and_begins_a_generation(history: History):
-    history.own(4, epoch=1)
-    history.own(9, epoch=2)
-    history.restore(0)
-    found = known(history)
-    assert (found.reads["src"].version, found.generation, found.epoch) == (4, Generation.after(2), 0)
-
-
-def test_a_restore_of_a_restore_is_followed(history: History):
-    for version in range(4):
-        history.own(version, epoch=version + 1)
-    history.restore(0)
-    history.own(10, generation="4")
-    history.restore(2)
-    assert read_to(history) == 2
-    history.restore(5)
-    assert read_to(history) == 10
-    history.restore(4)
-    assert read_to(history) == 0
-
-
-def test_a_restore_to_before_the_first_own_commit_leaves_nothing_read(history: History):
-    history.add("CREATE TABLE")
-    history.own(4)
-    history.restore(0)
-    assert cursor(history) == Fresh(generation=Generation.after(2))
-
-
 def test_a_restore_to_a_point_in_time_is_not_guessed(history: History):
     history.own(4)
     history.restore(None)
@@ -168,54 +127,12 @@ def test_a_commit_planned_before_a_restore_and_landed_after_it_is_not_believed(h
     assert found.reason == "version 3 was planned on version 1, and version 2 (RESTORE) changed the table in between"
 
 
-def test_a_range_compared_before_a_rivals_rows_and_committed_after_them_is_read_again(history: History):
-    history.own(4, epoch=1)
-    history.append()
-    history.own(9, epoch=2, base=0, compared=True)
-    assert read_to(history) == 4
-    assert known(history).epoch == 2
-    history.own(9, epoch=3, compared=True)
-    assert read_to(history) == 9
-
-
 def test_the_position_of_one_partition_is_not_that_of_a_table_that_has_none_any_more(history: History):
     history.own(3, epoch=1)
     history.own(8, ("p",), epoch=1)
     history.append()
     history.own(9, epoch=2, base=1, compared=True)
     assert known(history).reads == {}
-
-
-def test_the_very_first_range_is_read_again_too(history: History):
-    history.add("CREATE TABLE")
-    history.append()
-    history.own(9, base=0, compared=True)
-    assert known(history).reads == {}
-
-
-def test_rivals_that_changed_no_row_leave_a_comparison_as_it_was(history: History):
-    history.own(4, epoch=1)
-    history.add("OPTIMIZE")
-    history.own(9, epoch=2, base=0, compared=True)
-    assert read_to(history) == 9
-
-
-def test_a_blind_append_is_never_read_again(history: History):
-    history.own(4, epoch=1)
-    history.append()
-    history.own(9, epoch=2, base=0)
-    assert read_to(history) == 9
-
-
-def test_the_generation_after_an_unbelieved_commit_was_never_used(history: History):
-    """A run after the RESTORE has used the generation that the RESTORE names; Delta would skip its epochs silently."""
-    history.own(4, epoch=1)
-    history.restore(0)
-    history.own(5, generation="1", epoch=1)
-    history.own(9, epoch=2, base=0)
-    found = cursor(history)
-    assert isinstance(found, Lost)
-    assert history.transactions.get(application_id(history.asset, WHOLE, found.generation), 0) == found.epoch
 
 
 def test_a_commit_whose_plan_was_cleaned_up_is_not_believed(history: History):

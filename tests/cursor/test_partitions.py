@@ -12,12 +12,6 @@ from tests.support.commits import History, cursor, known, read_to
 from tests.support.for_each import for_each
 
 
-def test_each_partition_has_a_position_of_its_own(history: History):
-    history.own(4, ("a",))
-    history.own(9, ("b",))
-    assert (read_to(history, "a"), read_to(history, "b")) == (4, 9)
-
-
 @for_each("knows_epochs", [True, False])
 def test_a_range_of_partitions_continues_its_own_epochs_and_has_no_position(*, knows_epochs: bool):
     """Whichever sets its members were written in since: Delta skips an epoch that it has seen, without a word."""
@@ -111,16 +105,6 @@ def test_a_set_of_partitions_whose_epochs_were_forgotten_begins_another_sequence
     assert landed == 2
     again = known(history, "a")
     assert (again.generation, again.epoch) == (found.generation, 1)
-
-
-def test_partitions_that_are_written_side_by_side_keep_their_positions(history: History):
-    """Each pair was compared with the same version, and one committed behind the other."""
-    for turn in range(1, 4):
-        base = len(history.entries) - 1
-        history.own(10 * turn, ("a",), epoch=turn, base=base, compared=True)
-        history.own(10 * turn + 1, ("b",), epoch=turn, base=base, compared=True)
-        assert (read_to(history, "a"), read_to(history, "b")) == (10 * turn, 10 * turn + 1)
-        assert not known(history, "b").stale_base
 
 
 def test_a_rival_that_slips_in_every_time_makes_no_position_unreadable(history: History):

@@ -1,4 +1,7 @@
-"""The rules of AUTO CDC one at a time, R1 to R23; the first examples are those of its public documentation."""
+"""The rules of AUTO CDC, R1 to R23; the first examples are those of its public documentation.
+
+Random events are folded in test_fold.py.
+"""
 
 from typing import Any
 
@@ -32,12 +35,6 @@ def events(spark: SparkSession, *rows: tuple[Any, ...], schema: str = EVENTS) ->
 
 def rows(result: scd.Events) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in result.rows.collect()), key=repr)
-
-
-def cities(spark: SparkSession, *of_one: tuple[str | None, int], **options: Any) -> list[tuple[Any, ...]]:
-    """Type 2 of one key's cities; None as the city is a delete."""
-    given = [(1, "G", city, "DELETE" if city is None else "UPDATE", at) for city, at in of_one]
-    return [row[2:] for row in rows(scd.type2(events(spark, *given), **(OPTIONS | options)))]
 
 
 def test_r4_the_documented_example_of_type_2(spark: SparkSession):
@@ -87,11 +84,6 @@ def test_r7_a_late_upsert_from_before_a_delete_stays_away_and_a_later_one_revive
     assert rows(scd.type1(events(spark, *gone, (1, "H", "C", "U", 6)), **OPTIONS)) == [(1, "H", "C")]
 
 
-def test_r16_of_type_1_a_late_update_fills_what_later_ones_left_null(spark: SparkSession):
-    given = events(spark, (1, None, "C", "U", 4), (1, "G", "A", "U", 2))
-    assert rows(scd.type1(given, **OPTIONS, ignore_null_updates=True)) == [(1, "G", "C")]
-
-
 def test_r2_a_struct_as_the_sequence_orders_field_by_field_and_is_the_type_of_the_interval(spark: SparkSession):
     schema = "id int, v string, at int, n int"
     given = events(spark, (1, "c", 2, 1), (1, "b", 1, 9), (1, "a", 1, 2), schema=schema)
@@ -100,113 +92,81 @@ def test_r2_a_struct_as_the_sequence_orders_field_by_field_and_is_the_type_of_th
     assert past.rows.schema["__START_AT"].dataType == past.rows.schema["__END_AT"].dataType
 
 
-def test_r3_equal_events_are_one_event(spark: SparkSession):
-    assert cities(spark, ("A", 1), ("A", 1), ("B", 2), ("B", 2)) == [("A", 1, 2), ("B", 2, None)]
-
-
-def test_r3_of_an_upsert_and_a_delete_at_one_sequence_the_delete_counts(spark: SparkSession):
-    assert cities(spark, ("A", 1), ("B", 2), (None, 2)) == [("A", 1, 2)]
-    assert cities(spark, ("A", 1), (None, 1)) == []
-
-
 def test_r5_a_condition_that_is_null_is_no_delete(spark: SparkSession):
     given = events(spark, (1, "G", "A", None, 1))
     assert rows(scd.type2(given, **OPTIONS)) == [(1, "G", "A", 1, None)]
 
 
-def test_r6_the_delete_condition_sees_columns_that_are_not_kept(spark: SparkSession):
-    assert "operation" not in scd.type2(events(spark, *DOCUMENTED), **OPTIONS).rows.columns
+CITIES: dict[str, tuple[list[tuple[str | None, int]], list[tuple[str, int, int | None]]]] = {
+    "R3: equal events are one": ([("A", 1), ("A", 1), ("B", 2), ("B", 2)], [("A", 1, 2), ("B", 2, None)]),
+    "R3: of an upsert and a delete at one sequence the delete counts": ([("A", 1), ("B", 2), (None, 2)], [("A", 1, 2)]),
+    "R3: also of the first": ([("A", 1), (None, 1)], []),
+    "R9: a delete of an unknown key": ([(None, 5)], []),
+    "R9: a late upsert ends at it": ([(None, 5), ("A", 3)], [("A", 3, 5)]),
+    "R9: a key that comes back has a gap": ([("A", 1), (None, 3), ("A", 6)], [("A", 1, 3), ("A", 6, None)]),
+    "R19: no row without width": ([("A", 1), ("B", 2), (None, 2), ("C", 3)], [("A", 1, 2), ("C", 3, None)]),
+    "R21: the sequence is not tracked": ([("A", 1), ("A", 2)], [("A", 1, None)]),
+    "R22: a run": ([("A", 5), ("A", 10), ("A", 15), ("C", 20)], [("A", 5, 20), ("C", 20, None)]),
+    "R22: a late event splits it": (
+        [("A", 5), ("A", 10), ("A", 15), ("C", 20), ("B", 12)],
+        [("A", 5, 12), ("B", 12, 15), ("A", 15, 20), ("C", 20, None)],
+    ),
+    "R23: a late event before all others": ([("B", 5), ("A", 2)], [("A", 2, 5), ("B", 5, None)]),
+    "R23: a late update cuts what is closed": ([("A", 10), (None, 20), ("B", 15)], [("A", 10, 15), ("B", 15, 20)]),
+    "R23: a late delete": ([("A", 10), (None, 20), (None, 15)], [("A", 10, 15)]),
+    "R23: the rest is there from an event on": (
+        [("A", 10), ("A", 18), (None, 20), (None, 15)],
+        [("A", 10, 15), ("A", 18, 20)],
+    ),
+}
+"""The cities of a key with the sequence of each, where None is a delete; and the rows of its past."""
 
 
-def test_r9_a_late_upsert_from_before_a_delete_of_an_unknown_key_ends_at_the_delete(spark: SparkSession):
-    assert cities(spark, (None, 5)) == []
-    assert cities(spark, (None, 5), ("A", 3)) == [("A", 3, 5)]
-
-
-def test_r9_a_key_that_comes_back_has_a_gap_between_its_rows(spark: SparkSession):
-    assert cities(spark, ("A", 1), (None, 3), ("A", 6)) == [("A", 1, 3), ("A", 6, None)]
-
-
-def test_r14_a_null_in_an_update_leaves_the_value_and_an_insert_keeps_its_null(spark: SparkSession):
-    given = events(spark, (1, None, "A", "I", 1), (1, "G", None, "U", 2), (1, None, "B", "U", 3))
-    assert rows(scd.type2(given, **OPTIONS, ignore_null_updates=True)) == [
-        (1, "G", "A", 2, 3),
-        (1, "G", "B", 3, None),
-        (1, None, "A", 1, 2),
+def test_the_past_of_a_key_is_as_the_rules_say(spark: SparkSession):
+    given = [
+        (key, "G", city, "DELETE" if city is None else "UPDATE", at)
+        for key, (of_one, _) in enumerate(CITIES.values())
+        for city, at in of_one
     ]
+    due = [(key, "G", *row) for key, (_, past) in enumerate(CITIES.values()) for row in past]
+    assert rows(scd.type2(events(spark, *given), **OPTIONS)) == sorted(due, key=repr)
 
 
-def test_r16_a_late_update_fills_what_later_ones_left_null(spark: SparkSession):
-    early = [(1, "G", "A", "I", 1), (1, None, "C", "U", 4)]
-    late = (1, "H", None, "U", 2)
-    assert rows(scd.type2(events(spark, *early, late), **OPTIONS, ignore_null_updates=True)) == [
-        (1, "G", "A", 1, 2),
-        (1, "H", "A", 2, 4),
-        (1, "H", "C", 4, None),
-    ]
+FILLED: dict[str, tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]] = {
+    "R14: a NULL in an update leaves the value, and an insert keeps its NULL": (
+        [(None, "A", "I", 1), ("G", None, "U", 2), (None, "B", "U", 3)],
+        [(None, "A", 1, 2), ("G", "A", 2, 3), ("G", "B", 3, None)],
+    ),
+    "R16: a late update fills what later ones left NULL": (
+        [("G", "A", "I", 1), (None, "C", "U", 4), ("H", None, "U", 2)],
+        [("G", "A", 1, 2), ("H", "A", 2, 4), ("H", "C", 4, None)],
+    ),
+    "R17: nothing from before a delete fills a NULL after it": (
+        [("G", "A", "I", 1), (None, None, "DELETE", 2), (None, "B", "U", 3)],
+        [("G", "A", 1, 2), (None, "B", 3, None)],
+    ),
+}
+"""The events of a key, and the rows of its past where NULLs are ignored."""
 
 
-def test_r17_nothing_from_before_a_delete_fills_a_null_after_it(spark: SparkSession):
-    given = events(spark, (1, "G", "A", "I", 1), (1, None, None, "DELETE", 2), (1, None, "B", "U", 3))
-    assert rows(scd.type2(given, **OPTIONS, ignore_null_updates=True))[-1] == (1, None, "B", 3, None)
+def test_nulls_that_are_ignored_are_filled_as_the_rules_say(spark: SparkSession):
+    given = events(spark, *((key, *event) for key, (of_one, _) in enumerate(FILLED.values()) for event in of_one))
+    due = [(key, *row) for key, (_, past) in enumerate(FILLED.values()) for row in past]
+    assert rows(scd.type2(given, **OPTIONS, ignore_null_updates=True)) == sorted(due, key=repr)
+    now = [row[:3] for row in due if row[-1] is None]
+    assert rows(scd.type1(given, **OPTIONS, ignore_null_updates=True)) == sorted(now, key=repr)
 
 
-def test_r18_a_struct_of_which_nothing_is_known_is_null_and_other_columns_are_as_the_newest_event_says(
+def test_r21_the_sequence_is_tracked_unless_it_is_left_out_and_without_a_tracked_column_a_past_is_one_row(
     spark: SparkSession,
 ):
-    schema = "id int, at int, v int, s struct<x: int, y: struct<z: int>>"
+    given = events(spark, (1, "G", "A", "U", 1), (1, "G", "A", "U", 2))
+    assert len(rows(scd.type2(given, **OPTIONS | {"except_column_list": ["operation"]}))) == 2
     given = events(
-        spark, (1, 1, 1, (None, (None,))), (1, 2, None, (7, None)), (1, 3, None, (None, (8,))), schema=schema
+        spark, (1, "G", "A", "U", 1), (1, "G", "B", "U", 2), (1, None, None, "DELETE", 3), (1, "G", "C", "U", 4)
     )
-    past = scd.type2(given, "id", "at", except_column_list=["at"], ignore_null_updates_column_list=["s"])
-    assert [row[1:3] for row in sorted(past.rows.collect(), key=lambda row: row["__START_AT"])] == [
-        (1, None),
-        (None, (7, None)),
-        (None, (7, (8,))),
-    ]
-
-
-def test_r19_a_row_without_width_is_not_stored(spark: SparkSession):
-    assert cities(spark, ("A", 1), ("B", 2), (None, 2), ("C", 3)) == [("A", 1, 2), ("C", 3, None)]
-
-
-def test_r20_a_run_of_equal_rows_has_the_start_of_its_first_event_and_the_values_of_its_last(spark: SparkSession):
-    schema = "id int, city string, seen int, at int"
-    given = events(spark, (1, "A", 10, 1), (1, "A", 20, 2), (1, None, 30, 3), (1, None, 40, 4), schema=schema)
-    past = scd.type2(given, "id", "at", except_column_list=["at"], track_history_column_list=["city"])
-    assert rows(past) == [(1, "A", 20, 1, 3), (1, None, 40, 3, None)]
-
-
-def test_r21_the_sequence_is_tracked_like_any_other_column_unless_it_is_left_out(spark: SparkSession):
-    given = [("A", 1), ("A", 2)]
-    assert len(cities(spark, *given, except_column_list=["operation"])) == 2
-    assert len(cities(spark, *given)) == 1
-
-
-def test_r21_without_a_tracked_column_all_upserts_between_two_deletes_are_one_row(spark: SparkSession):
-    assert cities(spark, ("A", 1), ("B", 2), (None, 3), ("C", 4), track_history_column_list=[]) == [
-        ("B", 1, 3),
-        ("C", 4, None),
-    ]
-
-
-def test_r22_a_late_event_splits_a_run(spark: SparkSession):
-    early = [("A", 5), ("A", 10), ("A", 15), ("C", 20)]
-    assert cities(spark, *early) == [("A", 5, 20), ("C", 20, None)]
-    assert cities(spark, *early, ("B", 12)) == [("A", 15, 20), ("A", 5, 12), ("B", 12, 15), ("C", 20, None)]
-
-
-def test_r23_a_late_event_before_all_others_ends_where_the_first_begins(spark: SparkSession):
-    assert cities(spark, ("B", 5), ("A", 2)) == [("A", 2, 5), ("B", 5, None)]
-
-
-def test_r23_a_late_update_cuts_an_interval_that_is_closed(spark: SparkSession):
-    assert cities(spark, ("A", 10), (None, 20), ("B", 15)) == [("A", 10, 15), ("B", 15, 20)]
-
-
-def test_r23_after_a_late_delete_the_rest_of_an_interval_is_there_only_from_an_event_on(spark: SparkSession):
-    assert cities(spark, ("A", 10), (None, 20), (None, 15)) == [("A", 10, 15)]
-    assert cities(spark, ("A", 10), ("A", 18), (None, 20), (None, 15)) == [("A", 10, 15), ("A", 18, 20)]
+    past = rows(scd.type2(given, **OPTIONS, track_history_column_list=[]))
+    assert past == [(1, "G", "B", 1, 3), (1, "G", "C", 4, None)]
 
 
 def test_values_without_an_equality_of_their_own_are_compared_all_the_same(spark: SparkSession):

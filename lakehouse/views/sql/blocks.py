@@ -33,6 +33,8 @@ def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tup
     Raises:
         ViewError: It says what cannot be kept.
     """
+    if not select.expressions:
+        raise reading.not_followed("A SELECT names no column", select, "SELECT")
     block = Block(reading, ctes, outer)
     node, correlated = read_from(block, select)
     node, projections = _project(block, select, node)

@@ -42,6 +42,10 @@ class Scan:
     place: Place
 
 
+CONSTANT = Scan("", {}, "", Place(0, 0, has_alias=False))
+"""The table without a name: one row without columns, which no change reaches."""
+
+
 class Side(Enum):
     """How an item of a join takes part: INNER rows match; LEFT rows may be missing, and then are NULL."""
 
@@ -175,14 +179,18 @@ class SetOperation:
         kind: Which one.
         nodes: The branches.
         names: For each branch, its column for each unique name of the result.
+        has_same_types: Whether the branches have the same types, even where these are not known.
     """
 
     kind: SetKind
     nodes: tuple["Node", ...]
     names: tuple[Mapping[str, str], ...]
+    has_same_types: bool = False
 
     def of_one_type(self, types: Mapping[str, str]) -> frozenset[str]:
         """The columns that have one type in all branches, so that Spark converts no value of a branch."""
+        if self.has_same_types:
+            return frozenset(self.names[0])
         kinds = {name: {types.get(of_branch[name]) for of_branch in self.names} for name in self.names[0]}
         return frozenset(name for name, every in kinds.items() if len(every) == 1 and None not in every)
 

@@ -184,8 +184,11 @@ class Analysis:
         except NotFollowedError as error:
             return self._whole(error.reason)
         if (why := query.why_whole) is not None:
-            if query.whole is None and isinstance(self._verdict_of(replace(query, top=None), key), ByKeys):
-                why = replace(why, clause=f"{why.clause}; keys follow the query without it, as a view of its own")
+            below = None if query.top is None or query.whole else self._verdict_of(replace(query, top=None), key)
+            if isinstance(below, ByKeys):
+                limits = "" if below.more is None else f", but {below.more}"
+                advice = f"keys follow the query without it, as a view of its own{limits}"
+                why = replace(why, clause=f"{why.clause}; {advice}")
             return self._whole(why, touch)
         if rows is not None and not touch.columns:
             return Whole(NeedOfAllRows.PLAN, "its result is one row of all rows", None, touch)

@@ -115,5 +115,8 @@ OF_THE_RUN = frozenset(
 )
 """Functions whose value depends on chance, the clock, the session, or on where Spark has put a row."""
 
-CALLABLE = ROW_FUNCTIONS | FORMS | AGGREGATES | WINDOW_FUNCTIONS | GENERATORS
+LEVELS = frozenset({"grouping", "grouping_id"})
+"""Functions that say which columns of ROLLUP, CUBE and GROUPING SETS a row has left out."""
+
+CALLABLE = ROW_FUNCTIONS | FORMS | AGGREGATES | LEVELS | WINDOW_FUNCTIONS | GENERATORS
 """All functions that a view may call."""

@@ -27,7 +27,7 @@ from lakehouse.views.sql.blocks import read_select
 from lakehouse.views.sql.look import Look, look_through, refuse_user
 from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading
 from lakehouse.views.sql.simplify import simplify
-from lakehouse.views.sql.sources import with_ctes
+from lakehouse.views.sql.sources import read_values, with_ctes
 from lakehouse.views.sql.subqueries import correlation
 from lakehouse.views.sql.words import RUN_TEXT_REMEDY, why_of_the_run
 from lakehouse.views.view_text import NotFollowedError
@@ -151,6 +151,8 @@ def _read_query(reading: TextReading, tree: Expr, ctes: Ctes, outer: tuple[Scope
             return read_select(reading, tree, within, outer)
         case exp.SetOperation():
             return _read_sets(reading, tree, within, outer)
+        case exp.Values():
+            return ReadQuery(*read_values(reading, tree))
         case _:
             raise reading.not_followed("This is not read as a query", tree)
 

@@ -9,6 +9,7 @@ from sqlglot.expressions.core import Expression
 
 from lakehouse.delta.text import fold
 from lakehouse.views.algebra import (
+    CONSTANT,
     Aggregation,
     Extend,
     Filter,
@@ -187,7 +188,10 @@ def _lines(node: Node, outputs: tuple[str, ...]) -> Iterator[tuple[str, ...] | N
         case FullJoin(left=left, right=right):
             yield from _lines(left, outputs)
             yield from _lines(right, outputs)
-        case SetOperation(names=names):
+        case SetOperation(nodes=nodes, names=names):
+            for branch, own in zip(nodes, names, strict=True) if node.has_same_types else ():
+                back = {column: name for name, column in own.items()}
+                yield from (tuple(back[name] for name in each) for each in _lines(branch, tuple(back)) if each)
             yield tuple(name for name in outputs if name in names[0])
             yield from ((name,) for name in outputs if name in names[0])
         case _:
@@ -232,6 +236,8 @@ def _rows_of(node: Node) -> Iterator[Node]:
 def _key_of(node: Node, keys: Mapping[str, tuple[str, ...]], types: Mapping[str, str]) -> tuple[str, ...] | None:
     """The unique names of columns that tell the rows of a node apart."""
     match node:
+        case Scan() if node is CONSTANT:
+            return ()
         case Scan(table=table, names=names):
             own = {column.lower(): name for name, column in names.items()}
             key = [own.get(column.lower()) for column in keys.get(table, ())]

@@ -256,3 +256,35 @@ class RandomQueries:
             return Text(f"SELECT {outputs.sql} FROM {part.sql}", outputs.columns)
         outputs = self.outputs(listed)
         return Text(f"SELECT {outputs.sql} FROM {part.sql} WHERE {self.one(part)} {sign} {scalar}", outputs.columns)
+
+
+class WiderQueries(RandomQueries):
+    """Random queries that also have VALUES, GROUP BY ALL, ROLLUP, CUBE and GROUPING SETS."""
+
+    def part(self, depth: int) -> Part:
+        if not self.happens(0.15):
+            return super().part(depth)
+        alias, names = self.alias(), self.random.sample(["x", "y", "k"], self.random.randint(1, 3))
+        values = ["NULL", "0", "1", "2", "3", "4"]
+        rows = [f"({', '.join(self.random.choices(values, k=len(names)))})" for _ in range(self.random.randint(1, 4))]
+        return Part(f"(VALUES {', '.join(rows)}) AS {alias}({', '.join(names)})", alias, names)
+
+    def group(self, depth: int) -> Text:
+        part = self.part(depth - 1)
+        groups = list(dict.fromkeys(self.some(part.columns, 1, 3)))
+        by, aggregates = "ALL", [self.aggregate(part) for _ in range(self.random.randint(1, 2))]
+        if self.happens(0.7):
+            by = self.sets(groups)
+            aggregates += [f"grouping({one})" for one in groups if self.happens(0.3)]
+            aggregates += [f"grouping_id({', '.join(groups)})"] if self.happens(0.2) else []
+        listed = self.outputs([*groups, *aggregates])
+        return Text(f"SELECT {listed.sql} FROM {part.sql} GROUP BY {by}", listed.columns)
+
+    def sets(self, groups: list[str]) -> str:
+        """ROLLUP, CUBE or GROUPING SETS of all of the columns, or of those behind the first."""
+        before = [] if len(groups) == 1 or self.happens(0.5) else groups[:1]
+        of = groups[len(before) :]
+        kind = self.random.choice(["ROLLUP", "CUBE", "GROUPING SETS"])
+        some = [f"({', '.join(self.random.sample(of, self.random.randint(0, len(of))))})" for _ in range(2)]
+        listed = [*some, f"({', '.join(of)})"] if kind == "GROUPING SETS" else of
+        return ", ".join([*before, f"{kind} ({', '.join(listed)})"])

@@ -126,7 +126,55 @@ VIEWS = [
         "SELECT id, customer, sum(amount) OVER (PARTITION BY customer ORDER BY id) AS so_far FROM orders",
         ("id",),
     ),
+    Kept("all_groups", "SELECT status, count(*) AS n, sum(amount) AS amount FROM orders GROUP BY ALL", ("status",)),
+    Kept(
+        "spine",
+        """SELECT s.day, count(o.id) AS n FROM (SELECT explode(sequence(0, 4)) AS day) s
+           LEFT JOIN orders o ON o.amount % 5 = s.day GROUP BY s.day""",
+        ("day",),
+    ),
+    Kept(
+        "constants",
+        """SELECT v.status, w.least, count(o.id) AS n FROM VALUES ('open', 1), ('lost', 2), (NULL, 3) AS v(status, most)
+           CROSS JOIN (SELECT 5 AS least) w LEFT JOIN orders o ON o.status <=> v.status AND o.amount > w.least
+           GROUP BY v.status, w.least""",
+        ("status", "least"),
+    ),
+    Kept(
+        "rolled_up",
+        """SELECT c.city, o.status, grouping_id() AS g, count(*) AS n, sum(o.amount) AS amount
+           FROM orders o JOIN customers c ON c.id = o.customer GROUP BY ROLLUP (c.city, o.status)""",
+        ("city", "status", "g"),
+    ),
+    Kept(
+        "rolled_up_within",
+        """SELECT c.city, o.status, grouping(o.status) AS g, count(*) AS n
+           FROM orders o LEFT JOIN customers c ON c.id = o.customer GROUP BY c.city, ROLLUP (o.status)""",
+        ("city", "status", "g"),
+    ),
+    Kept(
+        "sets",
+        """SELECT city, segment, grouping(city) + 2 * grouping(segment) AS g, count(*) AS n FROM customers
+           GROUP BY GROUPING SETS ((city), (segment), (city, segment))""",
+        ("city", "segment", "g"),
+    ),
+    Kept(
+        "fields",
+        """SELECT t.part.first AS first, array_size(t.part.every) AS size, max(t.id) AS last
+           FROM (SELECT named_struct('first', split(tags, ',')[0], 'every', split(tags, ',')) AS part, id FROM orders) t
+           GROUP BY t.part.first, array_size(t.part.every)""",
+        ("first", "size"),
+    ),
+    Kept(
+        "in_another_zone",
+        """SELECT from_utc_timestamp(timestamp_seconds(amount * 3600), 'Asia/Tokyo') AS at, map('s', status)['s'] AS status,
+           date_sub(DATE '2024-01-01', amount) AS day, max(id) AS last FROM orders
+           GROUP BY from_utc_timestamp(timestamp_seconds(amount * 3600), 'Asia/Tokyo'), map('s', status)['s'],
+           date_sub(DATE '2024-01-01', amount)""",
+        ("at", "status", "day"),
+    ),
 ]
+"""Views that keys follow."""
 
 
 @dataclass

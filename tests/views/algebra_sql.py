@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
 from lakehouse.views.algebra import (
+    CONSTANT,
     Aggregation,
     Extend,
     Filter,
@@ -65,6 +66,8 @@ class _Writer:
 
     def sql(self, node: Node) -> str:
         match node:
+            case Scan() if node is CONSTANT:
+                return "SELECT 1 AS nothing"
             case Scan(table=table, names=names):
                 quote = "`" if self.dialect == "spark" else '"'
                 return f"SELECT {', '.join(f'{quote}{column}{quote} AS {name}' for name, column in names.items())} FROM {table}"

@@ -96,4 +96,13 @@ QUERIES = {
     "star": """SELECT o.*, c.seg FROM o JOIN c ON o.cust=c.id""",
     "distinct_in_exists": """SELECT id, amt FROM o WHERE EXISTS (SELECT DISTINCT item FROM i WHERE i.oid=o.id)""",
     "in_two": """SELECT id, amt FROM o WHERE (cust, day) IN (SELECT id, nat FROM c)""",
+    "group_all": """SELECT st, cust % 2 AS odd, sum(amt) s, count(*) n FROM o GROUP BY ALL""",
+    "rollup": """SELECT c.nat, o.st, sum(o.amt) s, grouping(o.st) g FROM o JOIN c ON o.cust=c.id GROUP BY ROLLUP (c.nat, o.st)""",
+    "rollup_within": """SELECT c.nat, o.st, sum(o.amt) s FROM o JOIN c ON o.cust=c.id GROUP BY c.nat, ROLLUP (o.st, o.day % 2)""",
+    "cube": """SELECT cust, st, count(*) n, grouping_id(cust, st) g FROM o GROUP BY CUBE (cust, st)""",
+    "sets": """SELECT cust, st, day, count(*) n FROM o GROUP BY GROUPING SETS ((cust, st), (day), (cust))""",
+    "sets_joined": """SELECT c.seg, t.s FROM (SELECT cust, st, sum(amt) s FROM o GROUP BY ROLLUP (cust, st)) t LEFT JOIN c ON t.cust=c.id""",
+    "ranked_rollup": """SELECT cust, st, n, rank() OVER (PARTITION BY g, cust ORDER BY n) r FROM (SELECT cust, st, count(*) n, grouping(cust) + grouping(st) g FROM o GROUP BY ROLLUP (cust, st)) t""",
+    "values": """SELECT v.k, v.name, count(o.id) n FROM (VALUES (1, 'a'), (2, NULL), (NULL, 'c')) AS v(k, name) LEFT JOIN o ON o.cust=v.k GROUP BY v.k, v.name""",
+    "constant": """SELECT o.id, p.least FROM o CROSS JOIN (SELECT 2 AS least) p WHERE o.amt >= p.least""",
 }

@@ -20,7 +20,7 @@ from lakehouse.errors.views import ViewError
 from lakehouse.views.query import read
 from lakehouse.views.view_text import NotFollowedError
 from tests.support.lake import Lake
-from tests.support.random_queries import SCHEMAS, RandomQueries
+from tests.support.random_queries import SCHEMAS, WiderQueries
 from tests.support.views import Kept
 
 pytestmark = [pytest.mark.slow, pytest.mark.anywhere, pytest.mark.timeout(0)]
@@ -47,7 +47,7 @@ def edits(random: Random, table: str) -> Iterator[str]:
 def random_views(lake: Lake, start: int) -> Iterator[Kept]:
     """Views that Spark computes and whose changes can be followed: the rows of a random query, and how often each is."""
     for seed in range(start, start + EXAMPLES):
-        sql = RandomQueries(Random(seed)).query(1 + seed % 2)
+        sql = WiderQueries(Random(seed)).query(1 + seed % 2)
         try:
             columns = [output.name for output in read(sql, SCHEMAS).outputs]
             counted = f"SELECT {', '.join(columns)}, count(*) AS times FROM ({sql}) GROUP BY {', '.join(columns)}"
@@ -64,7 +64,7 @@ def whole_of(seed: int, sql: str, columns: list[str]) -> str:
     return (
         f"{sql} ORDER BY {names} LIMIT 3 OFFSET 1",
         f"SELECT {names}, rank() OVER (ORDER BY times) AS r FROM ({sql})",
-        f"SELECT {names}, sum(times) AS n FROM ({sql}) GROUP BY ALL",
+        f"SELECT {names}, n FROM ({sql}) LATERAL VIEW inline(array(struct(times + 1))) AS n",
         f"SELECT {names}, max(times) AS m FROM ({sql}) GROUP BY GROUPING SETS (({names}))",
         f"FROM ({sql}) |> WHERE times > 0",
     )[seed % 5]

@@ -25,7 +25,7 @@ READINGS = {
     "columns keep the case of the text, and fields are taken out of their columns": (
         """SELECT O.ID, amount * 2 AS Twice, `My Col`, info.a FROM orders AS o""",
         """
-extend twice_8=amount_4 * 2, a_9=info_6.a
+extend twice_8=amount_4 * 2, a_9=(info_6).`a`
   orders o
 -> ID=id_1, Twice=twice_8, My Col=my_col_7, a=a_9""",
     ),
@@ -148,7 +148,7 @@ extend cust_10=cust_2 % 2
         """SELECT date_trunc('month', day) AS month, info.a, count(*) AS k FROM orders GROUP BY 1, info.a""",
         """
 group by g_8, g_9: count_10=COUNT(*)
-  extend g_8=DATE_TRUNC('MONTH', day_3), g_9=info_6.a
+  extend g_8=DATE_TRUNC('MONTH', day_3), g_9=(info_6).`a`
     orders orders
 -> month=g_8, a=g_9, k=count_10""",
     ),
@@ -225,7 +225,7 @@ extend t_8=TRANSFORM(tags_5, x -> CONCAT(x, my_col_7))
     "what a derived table gives is found under its alias, and its fields too": (
         """SELECT t.id, t.info.b.c AS c FROM (SELECT * FROM orders) t, nations n WHERE t.cust = n.nat""",
         """
-extend c_10=info_6.b.c
+extend c_10=((info_6).`b`).`c`
   join where cust_2 = nat_8
     inner orders orders
     inner nations n

@@ -70,8 +70,12 @@ WITH_TYPES = {
 @for_each(
     "query, what, words",
     [
-        ("SELECT date_sub(date(s), 1) AS c, count(*) AS n FROM o GROUP BY 1", "date_sub()", "date_sub"),
-        ("SELECT x, count(*) AS n FROM (SELECT char_length(s) AS x FROM o) GROUP BY x", "char_length()", "char_length"),
+        ("SELECT dateadd(date(s), 1) AS c, count(*) AS n FROM o GROUP BY 1", "dateadd()", "dateadd"),
+        (
+            "SELECT x, count(*) AS n FROM (SELECT named_struct('a', date_diff(date(s), date(s))) AS x FROM o) GROUP BY x",
+            "date_diff()",
+            "date_diff",
+        ),
         ("SELECT x FROM (SELECT o.id IN (SELECT id FROM c) AS x FROM o)", "EXISTS or IN", None),
         (
             "SELECT x FROM (SELECT o.id IN (SELECT id FROM c) AS y FROM o) LATERAL VIEW explode(array(y)) AS x",

@@ -14,6 +14,7 @@ import pytest
 from lakehouse.views.query import read
 from tests.support import random_queries
 from tests.support.for_each import for_each
+from tests.support.random_queries import RandomQueries, WiderQueries
 from tests.support.views_in_duckdb import NewRow, NewRowOfWarehouse, Searching, Tables, ViewTable, follow
 from tests.views import queries, tpch
 
@@ -81,11 +82,11 @@ def test_the_table_is_what_a_query_of_lists_says(name: str):
     assert follow(table, random, new_row, 5) > 0
 
 
-def follow_random(tables: Tables, seed: int, rounds: int) -> int:
+def follow_random(tables: Tables, seed: int, rounds: int, kind: type[RandomQueries] = RandomQueries) -> int:
     random = Random(seed)
     new_row = NewRow(random_queries.SCHEMAS, random)
     fill(tables, random, new_row)
-    text = random_queries.RandomQueries(random).query(random.randint(1, 3))
+    text = kind(random).query(random.randint(1, 3))
     table = ViewTable(tables, read(text, random_queries.SCHEMAS), random.choice(list(Searching)))
     try:
         return follow(table, random, new_row, rounds)
@@ -97,6 +98,11 @@ def follow_random(tables: Tables, seed: int, rounds: int) -> int:
 @pytest.mark.parametrize("seed", [*range(20), 100027, 100054])
 def test_the_table_is_what_a_random_query_says(random_tables: Tables, seed: int):
     assert follow_random(random_tables, seed, 2) >= 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_table_is_what_a_random_query_of_more_clauses_says(random_tables: Tables, seed: int):
+    assert follow_random(random_tables, seed, 2, WiderQueries) >= 0
 
 
 def follow_warehouse(tables: Tables, number: int, seed: int, rounds: int) -> int:
@@ -119,10 +125,11 @@ def test_the_table_is_what_a_query_of_tpch_says(warehouse: Tables, number: int):
 def test_the_tables_are_what_many_queries_say(
     tables: Tables, random_tables: Tables, warehouse: Tables, capsys: pytest.CaptureFixture[str]
 ):
-    right = dict.fromkeys(("operators", "random", "tpch"), 0)
+    right = dict.fromkeys(("operators", "random", "wider", "tpch"), 0)
     for seed in range(START, START + EXAMPLES):
         right["operators"] += sum(follow_one(tables, name, seed, 4) for name in queries.QUERIES)
         right["random"] += sum(follow_random(random_tables, 20 * seed + k, 4) for k in range(20))
+        right["wider"] += sum(follow_random(random_tables, 20 * seed + k, 4, WiderQueries) for k in range(20))
         right["tpch"] += sum(follow_warehouse(warehouse, number, seed, 2) for number in tpch.QUERIES)
         with capsys.disabled():
             sys.stdout.write(f"\nseeds {START} to {seed}: right steps {right}\n")

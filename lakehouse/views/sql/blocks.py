@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
@@ -33,11 +34,11 @@ def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tup
     Raises:
         ViewError: It says what cannot be kept.
     """
-    if not select.expressions:
-        raise reading.not_followed("A SELECT names no column", select, "SELECT")
     block = Block(reading, ctes, outer)
     node, correlated = read_from(block, select)
     node, projections = _project(block, select, node)
+    if not projections:
+        raise reading.not_followed("A SELECT names no column", select, "SELECT")
     expressions = [each.expression for each in projections]
     group: exp.Group | None = select.args.get("group")
     is_grouped = group is not None or select.args.get("having") is not None or any(map(has_aggregate, expressions))
@@ -46,7 +47,7 @@ def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tup
         what = "A generator stands beside an aggregate or a window, or in a subquery for each row"
         raise reading.not_followed(what, select, "SELECT")
     state = _group(state, group) if is_grouped else _without_groups(state)
-    _refuse_correlation(state, is_grouped=is_grouped and not (group and group.expressions))
+    _refuse_correlation(state)
     state = _window(state)
     node, outputs, new = _outputs(state)
     of_none = {output.column: _of_none(state, new, output.column) for output in outputs if state.of_none is not None}
@@ -192,8 +193,11 @@ def _group(state: _State, group: exp.Group | None) -> _State:
     if marks:
         raise block.reading.not_followed("EXISTS or IN stands beside an aggregate", select, "SELECT")
     grouping = Grouping(block.reading)
-    for key in group.expressions if group else ():
-        grouping.add(_key(state, key))
+    of_all = _all_keys(state, items) if group is not None and group.args.get("all") else ()
+    for key in of_all:
+        grouping.add(key)
+    grouping.sets = _sets(state, grouping, group.expressions if group else [])
+    is_all_rows = not grouping.keys
     correlated = grouping.correlate(state.correlated, state.node)
     projections = tuple(replace(each, expression=grouping.over_groups(each.expression)) for each in state.projections)
     given = {each.name.lower(): each.expression for each in projections}
@@ -206,11 +210,44 @@ def _group(state: _State, group: exp.Group | None) -> _State:
     where = tuple(grouping.over_groups(each, given) for each in conditions)
     qualify = tuple(grouping.over_groups(each, given) for each in qualify)
     node: Node = grouping.node(state.node)
-    of_none = None if group is not None and group.expressions else _empty(grouping, correlated)
+    of_none = _empty(grouping, correlated) if is_all_rows else None
     if where or items or more:
         node = Join((Item(node), *items, *more), where)
     _refuse_ungrouped(block, node, (*where, *qualify, *(each.expression for each in projections)))
     return replace(state, node=node, projections=projections, correlated=correlated, qualify=qualify, of_none=of_none)
+
+
+_MOST_SETS = 16
+"""So many groupings are followed: each is a branch of the steps."""
+
+
+def _sets(state: _State, grouping: Grouping, elements: list[Expression]) -> tuple[tuple[str, ...], ...]:
+    """The columns of each grouping, if GROUP BY has ROLLUP, CUBE or GROUPING SETS; each column is grouped by."""
+    sets: list[tuple[str, ...]] = [()]
+    for element in elements:
+        more = _sets_of(state, grouping, element)
+        sets = [tuple(dict.fromkeys((*one, *other))) for one in sets for other in more]
+    if not any(isinstance(each, exp.Rollup | exp.Cube | exp.GroupingSets) for each in elements):
+        return ()
+    if len(sets) > _MOST_SETS:
+        raise state.block.reading.not_followed(f"GROUP BY has {len(sets)} groupings", state.select, "GROUP")
+    return tuple(sets)
+
+
+def _sets_of(state: _State, grouping: Grouping, element: Expression) -> list[tuple[str, ...]]:
+    """The groupings of a part of GROUP BY."""
+    if isinstance(element, exp.GroupingSets):
+        return [each for part in element.expressions for each in _sets_of(state, grouping, part)]
+    if not isinstance(element, exp.Rollup | exp.Cube):
+        parts = element.expressions if isinstance(element, exp.Tuple) else [element]
+        return [tuple(grouping.add(_key(state, each)) for each in parts)]
+    parts = [names for part in element.expressions for names in _sets_of(state, grouping, part)]
+    counts = range(len(parts), -1, -1)
+    if isinstance(element, exp.Rollup):
+        of_parts = [parts[:count] for count in counts]
+    else:
+        of_parts = [list(some) for count in counts for some in combinations(parts, count)]
+    return [tuple(name for names in some for name in names) for some in of_parts]
 
 
 def _key(state: _State, key: Expression) -> Expression:
@@ -225,6 +262,15 @@ def _key(state: _State, key: Expression) -> Expression:
     expression = rewrite(block, key)
     block.refuse_subqueries(key, "GROUP BY")
     return expression
+
+
+def _all_keys(state: _State, items: tuple[Item, ...]) -> tuple[Expression, ...]:
+    """What GROUP BY ALL groups by: the columns of SELECT that have no aggregate."""
+    keys = tuple(each.expression for each in state.projections if not has_aggregate(each.expression))
+    if items or state.block.scope.find(("all",))[0] or _has_windows(state):
+        what = "GROUP BY ALL stands beside a subquery, a window, or a column of that name"
+        raise state.block.reading.not_followed(what, state.select.args["group"], "GROUP")
+    return keys
 
 
 _ZERO_OF_NONE = (exp.Count, exp.CountIf, exp.ApproxDistinct)
@@ -260,13 +306,13 @@ def _refuse_ungrouped(block: Block, node: Node, expressions: tuple[Expression, .
                 raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, each, remedy)
 
 
-def _refuse_correlation(state: _State, *, is_grouped: bool) -> None:
+def _refuse_correlation(state: _State) -> None:
     """Raise if the row around a block decides more than which of its rows match."""
     select = state.select
     if not state.correlated:
         return
     over_all = select.args.get("qualify") or _has_windows(state)
-    if over_all or (is_grouped and select.args.get("having")):
+    if over_all or (state.of_none is not None and select.args.get("having")):
         raise correlation(state.block.reading, select)
 
 

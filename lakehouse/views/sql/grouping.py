@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import Aggregation, Extend, Node, Windows, column, columns
+from lakehouse.views.algebra import Aggregation, Extend, Node, SetKind, SetOperation, Windows, column, columns
 from lakehouse.views.functions import AGGREGATES
 from lakehouse.views.sql.parsing import CALLED
 from lakehouse.views.sql.scopes import TextReading
@@ -26,7 +26,7 @@ def is_aggregate(node: Expression) -> bool:
     call = _bare_call(node, (*_AROUND, exp.WithinGroup))
     if isinstance(call, exp.Anonymous):
         return call.meta.get(CALLED, call.name.lower()) in AGGREGATES
-    return isinstance(call, exp.AggFunc)
+    return isinstance(call, exp.AggFunc) and not isinstance(call, exp.Grouping | exp.GroupingId)
 
 
 def has_aggregate(expression: Expression) -> bool:
@@ -62,12 +62,18 @@ class Grouping:
         keys: The expressions after GROUP BY, and the columns that they are.
         computed: The columns that are computed before they group.
         aggregates: The aggregates, by the columns that they are.
+        sets: Of ROLLUP, CUBE and GROUPING SETS, the columns of each grouping; else empty.
+        given: Then what the groupings together call a column of each.
+        levels: Then what GROUPING and GROUPING_ID are, by their columns: whether some columns are left out, as bits.
     """
 
     reading: TextReading
     keys: list[tuple[Expression, str]] = field(default_factory=list[tuple[Expression, str]])
     computed: dict[str, Expression] = field(default_factory=dict[str, Expression])
     aggregates: dict[str, Expression] = field(default_factory=dict[str, Expression])
+    sets: tuple[tuple[str, ...], ...] = ()
+    given: dict[str, str] = field(default_factory=dict[str, str])
+    levels: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def add(self, expression: Expression) -> str:
         """Group by an expression."""
@@ -88,7 +94,7 @@ class Grouping:
         new: list[Expression] = []
         for condition in conditions:
             pair = sides(condition, columns(node))
-            if pair is None:
+            if pair is None or self.sets:
                 raise correlation(self.reading, condition)
             new.append(exp.EQ(this=column(self.add(pair[0])), expression=pair[1].copy()))
         return tuple(new)
@@ -102,11 +108,13 @@ class Grouping:
         """
         key = next((name for key, name in self.keys if key == expression), None)
         if key is not None:
-            return _at(expression, column(key))
+            return _at(expression, column(self._given(key)))
         if isinstance(expression, exp.Window):
             return self._over_window(expression, aliases)
+        if isinstance(expression, exp.Grouping | exp.GroupingId):
+            return _at(expression, column(self._level(expression)))
         if is_aggregate(expression):
-            return _at(expression, column(self._aggregate(expression)))
+            return _at(expression, column(self._given(self._aggregate(expression))))
         alias = (aliases or {}).get(expression.meta.get(SAID, "")) if isinstance(expression, exp.Column) else None
         if alias is not None:
             return exp.Paren(this=alias.copy())
@@ -131,10 +139,49 @@ class Grouping:
             child.replace(self.over_groups(child, aliases))
         return new
 
-    def node(self, rows: Node) -> Aggregation:
-        """The groups as a node."""
+    def _given(self, name: str) -> str:
+        """What the groupings together call a column."""
+        if not self.sets:
+            return name
+        if name not in self.given:
+            self.given[name] = self.reading.unique(name, self.reading.types.get(name))
+        return self.given[name]
+
+    def _level(self, call: exp.Grouping | exp.GroupingId) -> str:
+        """The column of GROUPING, or of GROUPING_ID, which without arguments is of all columns."""
+        of = [name for each in call.expressions for key, name in self.keys if key == _bare(each)]
+        if not self.sets or len(of) != len(call.expressions):
+            raise self.reading.not_followed("GROUPING is of no column of ROLLUP, CUBE or GROUPING SETS", call)
+        level = self.reading.unique("level", "tinyint" if isinstance(call, exp.Grouping) else "bigint")
+        self.levels[level] = tuple(of or (name for _, name in self.keys))
+        return level
+
+    def node(self, rows: Node) -> Node:
+        """The groups as a node; of several groupings, the rows of all."""
         below = Extend(rows, dict(self.computed)) if self.computed else rows
-        return Aggregation(below, tuple(dict.fromkeys(name for _, name in self.keys)), dict(self.aggregates))
+        groups = tuple(dict.fromkeys(name for _, name in self.keys))
+        if not self.sets:
+            return Aggregation(below, groups, dict(self.aggregates))
+        for name in groups:
+            self._given(name)
+        branches = [self._grouping(below, one, groups) for one in self.sets]
+        nodes, names = zip(*branches, strict=True)
+        return SetOperation(SetKind.UNION_ALL, nodes, names, has_same_types=True)
+
+    def _grouping(self, below: Node, own: tuple[str, ...], groups: tuple[str, ...]) -> tuple[Node, dict[str, str]]:
+        """The rows of one grouping, in which the columns of the others are NULL, and its columns."""
+        columns, new = dict[str, str](), dict[str, Expression]()
+        for name in groups:
+            columns[self.given[name]] = name if name in own else self.reading.unique(name)
+            if name not in own:
+                new[columns[self.given[name]]] = exp.null()
+        for level, of in self.levels.items():
+            columns[level] = self.reading.unique(level)
+            bits = sum((name not in own) << place for place, name in enumerate(reversed(of)))
+            new[columns[level]] = exp.cast(exp.Literal.number(bits), self.reading.types[level])
+        columns |= {self._given(name): name for name in self.aggregates}
+        node = Aggregation(below, own, dict(self.aggregates))
+        return Extend(node, new) if new else node, columns
 
 
 def _bare(expression: Expression) -> Expression:

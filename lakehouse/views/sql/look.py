@@ -137,10 +137,6 @@ def own_alias(text: str, place: Place) -> str:
 
 _PARTS: dict[type[Expr], tuple[str, str]] = {
     exp.Pivot: ("PIVOT and UNPIVOT are not followed", "PIVOT"),
-    exp.Values: ("no change reaches VALUES", "VALUES"),
-    exp.Rollup: ("ROLLUP is not followed", "GROUP"),
-    exp.Cube: ("CUBE is not followed", "GROUP"),
-    exp.GroupingSets: ("GROUPING SETS are not followed", "GROUP"),
     exp.Any: ("ANY (...) is not followed", "ANY"),
     exp.All: ("ALL (...) is not followed", "ALL"),
     exp.QueryTransform: ("TRANSFORM runs a program", "TRANSFORM"),
@@ -159,7 +155,7 @@ _READ: dict[type[Expr], frozenset[str]] = {
     exp.Table: frozenset({"this", "alias", "db", "catalog", "joins"}),
     exp.Join: frozenset({"this", "on", "side", "kind", "using", "method"}),
     exp.Window: frozenset({"this", "partition_by", "order", "spec", "over"}),
-    exp.Group: frozenset({"expressions"}),
+    exp.Group: frozenset({"expressions", "all"}),
     exp.Lateral: frozenset({"this", "view", "outer", "alias"}),
     exp.CTE: frozenset({"this", "alias"}),
     exp.With: frozenset({"expressions"}),
@@ -266,6 +262,8 @@ def _check_lateral(parsed: Parsed, node: Expr) -> Reason | None:
 
 def _check_group(parsed: Parsed, node: Expr) -> Reason | None:
     """GROUP BY names its columns without brackets."""
+    if node.args.get("all") and node.expressions:
+        return Reason("GROUP BY ALL has more columns", parsed.at(node, "GROUP"))
     if not any(isinstance(key, exp.Tuple) for key in node.expressions):
         return None
     return Reason("GROUP BY has brackets around its columns, or brackets without a column", parsed.at(node, "GROUP"))

@@ -54,7 +54,7 @@ def parse(words: Text) -> Parsed:
         if begins_path(before, token) and not words.text.startswith("::", token.start):
             what = "a path with a colon goes into a VARIANT, whose values cannot be compared"
             raise NotFollowedError(what, words.of_token(before, token))
-    parsed = Parsed(words.text, words.tokens, _tree(words.text))
+    parsed = Parsed(words.text, words.tokens, _tree(words))
     _name_functions(parsed)
     return parsed
 
@@ -89,8 +89,22 @@ def _tables(node: Expr, ctes: frozenset[str]) -> Iterator[exp.Table]:
             yield from _tables(child, ctes)
 
 
-def _tree(text: str) -> exp.Query:
-    """The tree of a text."""
+KEPT_FUNCTIONS = frozenset(
+    {
+        *("array_size", "bit_get", "char_length", "character_length", "date_sub", "from_utc_timestamp", "instr", "len"),
+        *("log", "log10", "log2", "map", "named_struct", "reduce", "regexp_like", "sequence", "sha1", "space"),
+        *("str_to_map", "to_char", "to_number", "to_timestamp", "to_unix_timestamp", "to_utc_timestamp", "unix_date"),
+    }
+)
+"""Functions of which sqlglot would make others, with another result for some values. It never sees their names."""
+
+
+def _tree(source: Text) -> exp.Query:
+    """The tree of a text, in which a call of a function that would become another one is a call of an unknown name."""
+    text = source.text
+    for name, bracket in pairwise(source.tokens):
+        if bracket.is_symbol("(") and name.is_word(*map(str.upper, KEPT_FUNCTIONS)):
+            text = f"{text[: name.end - 1]}_{text[name.end :]}"
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect="spark") if tree is not None]
     except ParseError as error:
@@ -113,6 +127,8 @@ def _name_functions(parsed: Parsed) -> None:
             node.meta[REWRITTEN] = True
         if isinstance(node, exp.Func) and "start" in node.meta:
             node.meta[CALLED] = parsed.text[node.meta["start"] : node.meta["end"] + 1].lower()
+            if node.meta[CALLED] in KEPT_FUNCTIONS:
+                node.set("this", node.meta[CALLED])
             if _texts_of(parsed, node) != _texts_written(node):
                 node.meta[REWRITTEN] = True
 

@@ -205,15 +205,22 @@ def resolve(reading: TextReading, name: exp.Column | exp.Dot, scopes: tuple[Scop
 def _field(reading: TextReading, name: Expression, output: Output, fields: tuple[str, ...]) -> Expression:
     """A column, or a field within it."""
     type_ = reading.types.get(output.column)
-    if fields and type_ and not type_.startswith(("struct<", "array<", "map<", "variant")):
+    if fields and type_ == "variant":
+        raise reading.not_followed("A path goes into a VARIANT, whose values cannot be compared", name)
+    if fields and type_ and not type_.startswith(("struct<", "array<", "map<")):
         what = f"The column {output.name} is of type {type_}, which has no field {fields[0]}"
         raise reading.refuse("VIEW_UNKNOWN_COLUMN", what, name, "Correct the name.")
     value: Expression = column(output.column)
     span = span_of(name)
     if span is not None:
         value.meta.update(start=span[0], end=span[1] - 1)
+    return field_of(value, fields)
+
+
+def field_of(value: Expression, fields: tuple[str, ...]) -> Expression:
+    """A field within a value, which its brackets tell from a column of a table."""
     for each in fields:
-        value = exp.Dot(this=value, expression=exp.to_identifier(each))
+        value = exp.Dot(this=exp.Paren(this=value), expression=exp.to_identifier(each, quoted=True))
     return value
 
 

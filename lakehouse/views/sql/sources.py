@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.expressions.core import Expr, Expression
 
 from lakehouse.views.algebra import (
+    CONSTANT,
     Extend,
     Filter,
     FullJoin,
@@ -18,6 +19,8 @@ from lakehouse.views.algebra import (
     Node,
     Output,
     Scan,
+    SetKind,
+    SetOperation,
     Side,
     column,
     columns,
@@ -32,10 +35,11 @@ from lakehouse.views.sql.subqueries import Block, Sought, conjuncts, correlation
 def read_from(block: Block, select: exp.Select) -> tuple[Node, tuple[Expression, ...]]:
     """The rows of FROM and WHERE, and the conditions over columns of the query around."""
     source: exp.From | None = select.args.get("from_")
-    if source is None:
-        raise block.reading.not_followed("A SELECT without FROM reads no table", select, "SELECT")
     rows = _Rows(block)
-    rows.read(source.this, select.args.get("joins") or ())
+    if source is None:
+        block.items.append(Item(CONSTANT))
+    else:
+        rows.read(source.this, select.args.get("joins") or ())
     for lateral in select.args.get("laterals") or ():
         rows.generate(lateral)
     where: exp.Where | None = select.args.get("where")
@@ -232,12 +236,38 @@ def read_source(block: Block, source: Expr) -> tuple[Node, Scope]:
                 relation = _relation(block.reading, source.args["alias"], scope.visible)
                 scope = Scope((relation,), relation.columns)
             return node, scope
-        case exp.Subquery():
+        case exp.Subquery() | exp.Values():
             query = block.reading.read_query(block.reading, source, block.ctes, ())
             relation = _relation(block.reading, source.args.get("alias"), query.outputs)
             return query.node, Scope((relation,), relation.columns)
         case _:
             raise block.reading.not_followed("This is not read in FROM", source)
+
+
+_MOST_VALUES = 100
+"""So many rows of VALUES are followed: each is a branch of the steps."""
+
+
+def read_values(reading: TextReading, values: exp.Values) -> tuple[Node, tuple[Output, ...]]:
+    """The rows of VALUES, each computed from no table, and their columns under Spark's names."""
+    rows = [each.expressions for each in values.expressions if isinstance(each, exp.Tuple)]
+    block = Block(reading, {})
+    is_plain = len({len(row) for row in rows}) == 1 and len(rows) == len(values.expressions) <= _MOST_VALUES
+    if not is_plain or values.find(exp.Query, exp.Alias) is not None:
+        raise reading.not_followed("VALUES are more than rows of expressions, or too many", values, "VALUES")
+    branches, names = list[Node](), list[dict[str, str]]()
+    outputs = tuple(Output(f"col{place}", reading.unique("col")) for place, _ in enumerate(rows[0], 1))
+    for row in rows:
+        own = {output.column: reading.unique("value") for output in outputs}
+        new = dict(zip(own.values(), (rewrite(block, each) for each in row), strict=True))
+        for name, value in new.items():
+            reading.retype(name, value)
+        branches.append(Extend(CONSTANT, new))
+        names.append(own)
+    node = SetOperation(SetKind.UNION_ALL, tuple(branches), tuple(names))
+    for name in node.of_one_type(reading.types):
+        reading.types[name] = reading.types[names[0][name]]
+    return node, outputs
 
 
 def _is_bracket(within: Expr) -> bool:

@@ -22,7 +22,17 @@ from lakehouse.views.algebra import (
 from lakehouse.views.equalities import PROPAGATING
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.parsing import CALLED
-from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, is_name, parts_of, resolve, unknown
+from lakehouse.views.sql.scopes import (
+    Ctes,
+    ReadQuery,
+    Scope,
+    TextReading,
+    field_of,
+    is_name,
+    parts_of,
+    resolve,
+    unknown,
+)
 from lakehouse.views.view_text import NotFollowedError
 
 SAID = "said"
@@ -184,10 +194,7 @@ def _meaning(block: Block, name: exp.Column | exp.Dot) -> Expression:
     meaning = resolve(block.reading, name, (block.scope,))
     path = parts_of(name)
     if meaning is None and (alias := block.aliases.get(path[0].lower())) is not None:
-        meaning = in_parentheses(alias.copy())
-        for part in path[1:]:
-            meaning = exp.Dot(this=meaning, expression=exp.to_identifier(part))
-        return meaning
+        return field_of(in_parentheses(alias.copy()), path[1:])
     meaning = meaning or resolve(block.reading, name, (Scope(), *block.outer))
     if meaning is None:
         raise unknown(block.reading, name, block.scope)

@@ -11,6 +11,7 @@ from sqlglot.expressions.core import Expr, Expression
 from lakehouse.delta.text import quote
 from lakehouse.errors.views import TextPlace
 from lakehouse.views.algebra import (
+    CONSTANT,
     Aggregation,
     Extend,
     Filter,
@@ -125,8 +126,8 @@ class QueryFacts:
         used = columns_in(*(e for node in nodes_of(query.root) for e in expressions(node)))
         return cls(
             query,
-            frozenset(changed),
-            frozenset(small),
+            frozenset(changed) - {CONSTANT.table},
+            frozenset(small) | {CONSTANT.table},
             used.union(output.column for output in query.outputs),
             _unsaid(query.root),
             Wording.of(query),
@@ -188,6 +189,8 @@ class Planning:
     ) -> Relation:
         """Columns of an occurrence of a table, under their unique names."""
         names = tuple(sorted(columns))
+        if scan is CONSTANT:
+            return Relation((f"SELECT {NOTHING}{' WHERE FALSE' if image is Image.NONE else ''}",), names)
         listed = ", ".join(f"{quote(scan.names[name])} AS {name}" for name in names)
         return Relation((f"SELECT {listed or NOTHING} FROM ", rows_of(scan, names, image, any_of)), names)
 

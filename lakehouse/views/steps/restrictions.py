@@ -75,8 +75,10 @@ class Restrictions:
             case Scan():
                 self.any_of[id(node)] = (*self.any_of.get(id(node), ()), limits)
             case Extend(node=below, new=new):
-                down = limits_over(through(limits, new), columns(below))
-                self._pass(below, limits, down, f"{self._words(limits)} is computed")
+                of_new = through(limits, new)
+                is_constant = not any(limit.columns for limit in of_new)
+                why = "its rows together make one" if is_constant else f"{self._words(limits)} is computed"
+                self._pass(below, limits, limits_over(of_new, columns(below)), why)
             case Generate(node=below):
                 down = limits_over(limits, columns(below))
                 self._pass(below, limits, down, f"a list gives {self._words(limits)}")

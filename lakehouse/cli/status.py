@@ -175,6 +175,7 @@ def _declarations(
         {table.name: table.declared.reader_limits for table in tables},
         unreadable,
         {each.name for each in tables if each.is_written and each.ref is not None and not each.ref.why_only_spark()},
+        code_location.ways.agreeing,
     )
 
 

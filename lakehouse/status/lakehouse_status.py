@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from lakehouse.cursor.digests import Code
 from lakehouse.delta.log import Size
 from lakehouse.errors import in_short
 from lakehouse.status.past_runs import LostAttempts, PastRun, past_runs
-from lakehouse.status.table_status import TableStatus, table_statuses
+from lakehouse.status.table_status import TableStatus, disagreements, table_statuses
 from lakehouse.upkeep.due import Rules, Task, past_upkeep, upkeep_of
 from lakehouse.upkeep.past_files import TablePast, past_of
 from lakehouse.upkeep.readers import HeldBack, Reader, Readers, readers_of
@@ -76,12 +76,14 @@ class Declarations:
         readers: The readers of each table that a spec names, with the limit of each.
         unreadable: Of each table the tables that follow it and whose logs only Spark can read, each with why.
         written: The tables that assets write, of which alone upkeep is done; None: those that have a mark.
+        agreeing: The tables whose inputs are to agree.
     """
 
     codes: Mapping[str, Code] = field(default_factory=dict[str, Code])
     readers: Mapping[str, Mapping[str, timedelta]] = field(default_factory=dict[str, Mapping[str, timedelta]])
     unreadable: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     written: Collection[str] | None = None
+    agreeing: Collection[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,8 @@ def lakehouse_status(
     """
     defined = declarations or Declarations()
     statuses = table_statuses(logs, defined.codes)
+    disagreeing = dict(disagreements(statuses, logs, defined.agreeing))
+    statuses = [replace(each, disagreement=disagreeing.get(each.name)) for each in statuses]
     odd = {status.name for status in statuses if status.problem is not None}
     following = dict[str, set[str]]()
     for status in statuses:

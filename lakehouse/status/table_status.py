@@ -1,14 +1,16 @@
 """How far each table has read its sources, by the marks in its own commits."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
 from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.cuts import who_is_behind
 from lakehouse.cursor.digests import Code
 from lakehouse.cursor.find import LOOKED_BACK, find_cursor, newest_mark
 from lakehouse.cursor.mark import Mark, Position, mark_in
+from lakehouse.cursor.standings import Standings, Ways
 from lakehouse.cursor.unread import TableState, Unbegun, Unread, backlog, unread_after
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import in_short
@@ -77,6 +79,8 @@ class TableStatus:
         new_code: What waits to be compared because the code changed; None if nothing does, or if the code is unknown.
         rows: How many rows it has; None if its log does not say that.
         registered: The readers that are registered in it, for which it keeps its past longer.
+        disagreement: Over what the inputs disagree that it has read, or for whom it waits so that they agree, as a
+            clause; None if there is neither.
     """
 
     name: str
@@ -89,6 +93,7 @@ class TableStatus:
     new_code: NewCode | None = None
     rows: int | None = None
     registered: tuple[str, ...] = ()
+    disagreement: str | None = None
 
     @property
     def state(self) -> TableState:
@@ -153,6 +158,31 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
     waits = None if code is None or newest is None else _new_code(name, log, head, newest, code, rows)
     written_by = (mark.run, mark.partitions, readings)
     return TableStatus(name, head.version, written, *written_by, new_code=waits, rows=rows, registered=registered)
+
+
+def disagreements(
+    statuses: Iterable[TableStatus], logs: Mapping[str, Log], agreeing: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """The tables whose inputs disagree, each with its clause, by the marks alone.
+
+    Args:
+        statuses: Where the tables stand.
+        logs: The log of each table, by its name.
+        agreeing: The tables whose inputs are to agree, which wait for that.
+    """
+    written = [status for status in statuses if status.reads]
+    reads = {status.name: [reading.source for reading in status.reads] for status in written}
+    partitioned = frozenset(status.name for status in written if status.partitions)
+    standings = Standings(Ways(reads, partitioned=partitioned), logs.get)
+    for name, inputs in reads.items():
+        standing = standings.newest(name) if standings.ways.common(name) else None
+        if standing is None:
+            continue
+        if standing.torn:
+            yield name, f"holds a state that its sources never had: {standing.why_inexact}"
+        elif name in agreeing:
+            newest = {each: at for each in inputs if (at := standings.newest(each)) is not None}
+            yield from ((name, f"waits for {each}") for each in [*who_is_behind(newest)][:1])
 
 
 def _reading(name: str, source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:

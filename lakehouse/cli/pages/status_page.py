@@ -150,6 +150,8 @@ class StatusPage:
         for status in self.statuses:
             if status.new_code is not None:
                 yield Text(f"{status.name}: {waiting(status.new_code)}.")
+            if status.disagreement is not None:
+                yield Text(f"{status.name} {status.disagreement}.", WAITING)
         for holder in self.lakehouse.holders:
             yield Text(holding(holder, self.now), WAITING)
         yield from self._due_lines()

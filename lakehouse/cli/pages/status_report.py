@@ -121,6 +121,8 @@ def _attention(
                 yield "waiting", table.status.name, f"{look.reader.name} holds back {amount(look.back)} of it{more}"
         if table.status.new_code is not None:
             yield "waiting", table.status.name, waiting(table.status.new_code)
+        if table.status.disagreement is not None:
+            yield "waiting", table.status.name, table.status.disagreement
     due = [table.status.name for table in tables if table.due]
     if due:
         yield "waiting", "lakehouse upkeep", f"due of {count_of(len(due), 'table')}"

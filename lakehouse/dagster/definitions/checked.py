@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor, newest_own
+from lakehouse.cursor.standings import Standings
 from lakehouse.cursor.unread import Unread, unread
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.definitions import findings, lateness
@@ -37,6 +38,7 @@ class Checked:
         ref: Where it is.
         sources: Where the table behind each input is.
         followed: The table with the sources whose changes it follows; None if it follows none.
+        standings: What tables stand for.
         io_manager: Writes the table, or would.
         instance: Knows when checks were made before.
         now: Milliseconds since the epoch.
@@ -46,6 +48,7 @@ class Checked:
     ref: TableRef
     sources: Mapping[str, TableRef]
     followed: Followed | None
+    standings: Standings
     io_manager: DeltaIOManager
     instance: dg.DagsterInstance
     now: int = field(default_factory=lambda: int(time.time() * 1000))
@@ -76,7 +79,8 @@ class Checked:
 
         ref, refs = ref_of(table), {name: ref_of(code_location[source]) for name, source in table.inputs.items()}
         sources = tuple(FollowedSource(source, ref_of(source)) for source in code_location.followed_by(table))
-        return cls(table, ref, refs, Followed(table, ref, sources) if sources else None, own, instance)
+        standings = Standings(code_location.ways, code_location.logs(own.session))
+        return cls(table, ref, refs, Followed(table, ref, sources) if sources else None, standings, own, instance)
 
     def up_to_date(self, most: timedelta, margin: timedelta) -> Finding:
         """Whether no change has waited for too long, each will be there for the next run, and the feed is whole."""
@@ -115,6 +119,10 @@ class Checked:
             return self._no_table
         with watching(self.session(), f"checking the key of {self.name}"):
             return findings.keys(self.name, TableVersion.of(self.session(), self.ref, self.head).rows(), self._row_key)
+
+    def inputs_agree(self) -> Finding:
+        standing = self.standings.newest(self.name)
+        return self._no_table if standing is None else findings.inputs_agree(self.name, standing)
 
     def evaluations(self, expectations: Sequence[Expect]) -> tuple[Evaluation, ...]:
         """What expectations say of all the rows that the table holds; nothing, if there is no table yet."""

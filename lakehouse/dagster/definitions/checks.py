@@ -28,7 +28,7 @@ from lakehouse.delta.expect import Expect
 from lakehouse.errors import DefinitionError, UnreadableLogError
 from lakehouse.spark.listeners import listening
 
-CheckName: TypeAlias = Literal["recompute", "up_to_date", "schema", "keys"]
+CheckName: TypeAlias = Literal["recompute", "up_to_date", "schema", "keys", "inputs_agree"]
 NAMES: tuple[CheckName, ...] = get_args(CheckName)
 EXPENSIVE = frozenset({"recompute", "keys"})
 """Checks that read the whole table: a run that materializes the asset leaves them to a run of their own."""
@@ -44,6 +44,7 @@ _DESCRIPTIONS: Mapping[CheckName, str] = {
     "up_to_date": "No change has waited for too long, and the next run can still read on, commit by commit.",
     "schema": "The table has the columns that it declares, and nobody changed its sources' columns.",
     "keys": "The declared key identifies each row: no value twice. NULL in a key is worth a warning.",
+    "inputs_agree": "Its inputs stood for the same version of each source that they share when the table read them.",
 }
 
 
@@ -127,7 +128,8 @@ def checks(
     assets whose table need not equal a recompute: they append or take extracts, have a snapshot input, read some
     partitions of a source without having any, start late or leave commits out, or need more than their inputs.
     `keys`: of each table that declares a key. `up_to_date`: of each asset that reads `Changes`; of its partitions the
-    one that is worst off. `schema`: of each asset that reads `Changes` or declares a `Table`.
+    one that is worst off. `schema`: of each asset that reads `Changes` or declares a `Table`. `inputs_agree`: of each
+    asset without partitions two of whose inputs come from one source.
 
     `recompute` and `keys` read the whole table. A run that also materializes the asset leaves them out, unless its tag
     `lakehouse/checks` is "true". It says so of a check that was never made, or that failed when it was made last.
@@ -135,7 +137,7 @@ def checks(
 
     Args:
         assets: The asset definitions, and the specs of tables that no asset makes.
-        names: Of "recompute", "up_to_date", "schema", "keys".
+        names: Of "recompute", "up_to_date", "schema", "keys", "inputs_agree".
         sample: Recompute only so many keys, about, or a share of them (a float up to 1.0), of the tables with a key;
             other keys each time, until each has come. None: all rows, and of a table of more than ten million rows
             about a million keys.
@@ -175,7 +177,7 @@ def _made(
         refuse_taken_names(
             key, expectations, {*map(id_of, NAMES), *(check.name for check in own if check.asset_key == key)}
         )
-        possible: list[CheckName] = [name for name in NAMES if _can_be_made(name, subject.table)]
+        possible: list[CheckName] = [name for name in NAMES if _can_be_made(name, subject)]
         names: tuple[CheckName, ...] = tuple(
             name for name in possible if name in wanted and dg.AssetCheckKey(key, id_of(name)) not in own
         )
@@ -195,7 +197,8 @@ def checkable_tables(code_location: CodeLocation) -> dict[dg.AssetKey, Checkable
     }
 
 
-def _can_be_made(name: CheckName, table: AssetTable) -> bool:
+def _can_be_made(name: CheckName, subject: CheckableTable) -> bool:
+    table = subject.table
     if name == "keys":
         return bool(table.declared.key_columns)
     if table.asset is None:
@@ -207,6 +210,9 @@ def _can_be_made(name: CheckName, table: AssetTable) -> bool:
             return bool(table.changes or len(table.declared))
         case "up_to_date":
             return bool(table.changes)
+        case "inputs_agree":
+            ways = subject.code_location.ways
+            return table.name not in ways.partitioned and bool(ways.common(table.name))
 
 
 def _checks_of(
@@ -301,6 +307,8 @@ def finding_of(name: CheckName, checked: Checked, limits: CheckLimits) -> Findin
                 return checked.schema()
             case "keys":
                 return checked.keys()
+            case "inputs_agree":
+                return checked.inputs_agree()
     except UnreadableLogError as error:
         return Finding(Grade.FAILED, str(error))
 

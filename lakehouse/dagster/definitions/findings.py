@@ -8,8 +8,9 @@ from typing import Self, TypeAlias
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakehouse.cursor.standings import Standing
 from lakehouse.delta.commit_info import count_of
-from lakehouse.delta.log import FileSchema
+from lakehouse.delta.log import NOTHING_READ, FileSchema
 from lakehouse.delta.text import quote
 
 Figure: TypeAlias = str | int | float
@@ -47,6 +48,19 @@ class Finding:
     def unavailable(cls, why: str) -> Self:
         """The finding of a check that cannot be made now."""
         return cls(Grade.WARNS, why)
+
+
+def inputs_agree(asset: str, standing: Standing) -> Finding:
+    """Inputs agree if they stood for the same version of each source that they share."""
+    figures = {source: version for source, version in standing.sources.items() if version != NOTHING_READ}
+    if standing.why_inexact is None:
+        at = ", ".join(f"version {version} of {source}" for source, version in figures.items())
+        return Finding(Grade.PASSED, f"'{asset}' stands for one state of its sources: {at}.", figures)
+    if not standing.torn:
+        return Finding.unavailable(f"Whether the inputs of '{asset}' agree is not known: {standing.why_inexact}.")
+    why = f"'{asset}' holds a state that its sources never had: {standing.why_inexact}"
+    remedy = "With Policy(inputs='agree') its next runs read its inputs where they agree"
+    return Finding(Grade.WARNS, f"{why}. {remedy}.", figures)
 
 
 def lasting(seconds: float) -> str:

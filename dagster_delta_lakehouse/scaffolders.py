@@ -42,9 +42,10 @@ class LakehouseScaffolder(dg.Scaffolder[LakehouseParams]):
             "root": request.params.root,
             "sensor": "carry_changes",
             "nightly_checks": "0 3 * * *",
+            "policy": {"inputs": "agree"},
         }
         if not request.params.deletion_vectors:
-            attributes["policy"] = {"deletion_vectors": False}
+            attributes["policy"] |= {"deletion_vectors": False}
         write_components(request, [Written(request.type_name, attributes)])
         done = complete_definitions(request.target_path)
         if done is not None:

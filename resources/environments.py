@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from lakehouse import DeltaIOManager
+from lakehouse import DeltaIOManager, Policy
 from lakehouse.dagster.resources import IDLE, ClusterSpark, LocalSpark, Where
 from lakehouse.delta.location import scheme_of
 from lakehouse.errors import SetupError
@@ -108,7 +108,7 @@ def _idle(variables: Mapping[str, str]) -> float:
 
 
 def _resources(spark: ClusterSpark | LocalSpark, root: str) -> dict[str, Any]:
-    return {"io_manager": DeltaIOManager(spark=spark, root=root), "spark": spark}
+    return {"io_manager": DeltaIOManager(spark=spark, root=root, policy=Policy(inputs="agree")), "spark": spark}
 
 
 def _directory(given: str | None) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 from pyspark.sql import DataFrame
 
-from lakehouse import DeltaIOManager, LocalSpark, Table, automation, incremental, views_from
+from lakehouse import DeltaIOManager, LocalSpark, Policy, Table, automation, incremental, views_from
 
 HERE = Path(__file__).parent.absolute()
 
@@ -31,9 +31,10 @@ def shops(spark: LocalSpark) -> DataFrame:
 
 views = views_from("sql", automation_condition=automation())
 spark = LocalSpark(root=str(HERE / "lake"))
+manager = DeltaIOManager(spark=spark, root=str(HERE / "lake"), policy=Policy(inputs="agree"))
 defs = incremental(
     dg.Definitions(
         assets=[sales, shops, *views],
-        resources={"spark": spark, "io_manager": DeltaIOManager(spark=spark, root=str(HERE / "lake"))},
+        resources={"spark": spark, "io_manager": manager},
     )
 )

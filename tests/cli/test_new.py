@@ -53,14 +53,14 @@ def test_the_project_loads_as_it_was_written(shop: Path):
 @pytest.mark.parametrize(
     ("given", "answer", "policy"),
     [
-        ("off", "", {"deletion_vectors": False}),
-        ("on", "", None),
-        (None, "y", {"deletion_vectors": False}),
-        (None, "", None),
+        ("off", "", {"inputs": "agree", "deletion_vectors": False}),
+        ("on", "", {"inputs": "agree"}),
+        (None, "y", {"inputs": "agree", "deletion_vectors": False}),
+        (None, "", {"inputs": "agree"}),
     ],
 )
 def test_tables_keep_deletion_vectors_unless_somebody_says_that_others_read_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, answer: str, policy: dict[str, bool] | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, answer: str, policy: dict[str, object]
 ):
     """A terminal is asked, everybody else has the default."""
 
@@ -73,7 +73,7 @@ def test_tables_keep_deletion_vectors_unless_somebody_says_that_others_read_them
     options = [] if given is None else ["--deletion-vectors", given]
     assert main(["new", str(tmp_path / "shop"), *options]) == 0
     written = yaml.safe_load((tmp_path / "shop/src/shop/defs/lakehouse/defs.yaml").read_text())
-    assert written["attributes"].get("policy") == policy
+    assert written["attributes"]["policy"] == policy
 
 
 def test_the_project_has_the_files_that_the_answer_names_and_no_others(

@@ -1,11 +1,11 @@
 """Each expectation of a table is an asset check, which the run evaluates that materializes the asset."""
 
-from collections.abc import Sequence
+import re
 
 import dagster as dg
 import pytest
 
-from lakehouse import Expect, Policy, Table, checks, explain, incremental
+from lakehouse import DeltaIOManager, Expect, Policy, Table, checks, explain, incremental
 from lakehouse.errors import DefinitionError
 from tests.support.dagster_house import House, failure
 from tests.support.tables import DAY_1, carried, orders
@@ -18,8 +18,8 @@ def asset_of(table: Table) -> dg.AssetsDefinition:
     return dg.asset(name="copies", metadata=table)(carried)
 
 
-def complete(house: House, asset: dg.AssetsDefinition) -> dg.Definitions:
-    return incremental(dg.Definitions(assets=[orders, asset], resources={"io_manager": house.io_manager}))
+def complete(manager: DeltaIOManager, asset: dg.AssetsDefinition) -> dg.Definitions:
+    return incremental(dg.Definitions(assets=[orders, asset], resources={"io_manager": manager}))
 
 
 def statuses(house: House, *names: str) -> list[tuple[str, str]]:
@@ -44,9 +44,11 @@ def ran(house: House, defs: dg.Definitions, *selected: str) -> dg.ExecuteInProce
     )
 
 
-def test_the_page_of_an_asset_has_a_check_of_each_expectation_before_the_first_run(house: House) -> None:
-    defs = complete(house, asset_of(Table(key="id", expect=EXPECTED)))
-    graph = defs.resolve_asset_graph()
+NO_SPARK = DeltaIOManager(spark=object(), root="/lake")
+
+
+def test_the_page_of_an_asset_has_a_check_of_each_expectation_before_the_first_run() -> None:
+    graph = complete(NO_SPARK, asset_of(Table(key="id", expect=EXPECTED))).resolve_asset_graph()
     keys = {key.name for key in graph.asset_check_keys if key.asset_key == dg.AssetKey("copies")}
     assert keys >= set(NAMES)
     assert graph.get_check_spec(dg.AssetCheckKey(dg.AssetKey("copies"), "v_ge_10")).description == (
@@ -90,7 +92,7 @@ def test_a_run_of_the_check_alone_looks_at_the_whole_table(house: House) -> None
     house.run("copies")
     house.lake.sql("UPDATE {copies} SET v = 5 WHERE id = 1")
     asset = asset_of(Table(key="id", expect=EXPECTED))
-    defs = complete(house, asset)
+    defs = complete(house.io_manager, asset)
     job = defs.resolve_implicit_global_asset_job_def()
     keys = [dg.AssetCheckKey(dg.AssetKey("copies"), name) for name in NAMES]
     alone = job.get_subset(asset_selection=set(), asset_check_selection=set(keys))
@@ -105,7 +107,7 @@ def test_a_run_of_the_check_alone_looks_at_the_whole_table(house: House) -> None
 
 @pytest.mark.slow
 def test_a_run_that_materializes_the_asset_leaves_the_check_to_its_step(house: House) -> None:
-    defs = complete(house, asset_of(Table(key="id", expect=EXPECTED)))
+    defs = complete(house.io_manager, asset_of(Table(key="id", expect=EXPECTED)))
     result = ran(house, defs, "copies")
     assert result.success
     assert [each.check_name for each in result.get_asset_check_evaluations() if each.check_name in NAMES] == list(NAMES)
@@ -146,24 +148,20 @@ def test_a_forecast_that_calls_the_function_says_which_rows_break_what(house: Ho
     assert "1 of 3 rows breaks the expectation small" in explain(defs, "copies", call=True).why
 
 
-def refusal_of(house: House, expect: Sequence[Expect]) -> str:
-    with pytest.raises(DefinitionError) as refused:
-        complete(house, asset_of(Table(key="id", expect=tuple(expect))))
-    return str(refused.value)
-
-
-def test_what_is_no_condition_of_a_row_is_refused_when_the_code_location_loads(house: House) -> None:
-    assert refusal_of(house, [Expect("v > (SELECT max(v) FROM orders)")]) == (
-        "Asset 'copies' expects (v > (SELECT max(v) FROM orders)) of each row of its table, but it has a subquery, and only "
-        "the columns of one row count here. Write a condition that is true or false of one row, and compute "
-        "what the condition needs as a column of the result."
-    )
-
-
-def test_a_name_that_another_check_of_the_table_has_is_refused(house: House) -> None:
-    assert "The expectation keys of 'copies' has the name of another check" in refusal_of(
-        house, [Expect("v > 1", name="keys")]
-    )
+def test_what_is_no_condition_of_a_row_or_has_the_name_of_another_check_is_refused_when_the_location_loads() -> None:
+    for expect, said in (
+        (
+            Expect("v > (SELECT max(v) FROM orders)"),
+            (
+                "Asset 'copies' expects (v > (SELECT max(v) FROM orders)) of each row of its table, but it has a subquery, "
+                "and only the columns of one row count here. Write a condition that is true or false of one row, and "
+                "compute what the condition needs as a column of the result."
+            ),
+        ),
+        (Expect("v > 1", name="keys"), "The expectation keys of 'copies' has the name of another check"),
+    ):
+        with pytest.raises(DefinitionError, match=re.escape(said)):
+            complete(NO_SPARK, asset_of(Table(key="id", expect=expect)))
 
 
 def test_a_component_and_a_policy_say_it_in_yaml() -> None:

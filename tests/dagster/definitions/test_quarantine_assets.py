@@ -1,9 +1,11 @@
 """The quarantine of a table is an asset beside it, which the runs of the table materialize."""
 
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
-from lakehouse import Changes, Expect, Merge, Table, View, checks, explain, incremental
+from lakehouse import Changes, DeltaIOManager, Expect, Merge, Table, View, checks, explain, incremental
 from lakehouse.dagster.definitions.checks import checkable_tables
 from lakehouse.dagster.io_manager import code_location_of
 from lakehouse.errors import DefinitionError
@@ -23,43 +25,37 @@ def alerts(copies_quarantine: Changes) -> Merge:
 
 
 def complete(house: House, *more: object) -> dg.Definitions:
-    return incremental(dg.Definitions(assets=[orders, copies, *more], resources={"io_manager": house.io_manager}))  # type: ignore[list-item]
+    return complete_with(house.io_manager, copies, *more)
 
 
-def test_incremental_adds_the_quarantine_as_an_asset_that_depends_on_its_table(house: House) -> None:
-    graph = complete(house, alerts).resolve_asset_graph()
+def complete_with(manager: DeltaIOManager, *assets: object) -> dg.Definitions:
+    return incremental(dg.Definitions(assets=[orders, *assets], resources={"io_manager": manager}))  # type: ignore[list-item]
+
+
+def test_incremental_adds_the_quarantine_as_an_asset_that_depends_on_its_table(tmp_path: Path) -> None:
+    manager = DeltaIOManager(spark=object(), root=str(tmp_path))
+    defs = complete_with(manager, copies, alerts)
+    graph = defs.resolve_asset_graph()
     quarantine = graph.get(KEY)
     assert quarantine.parent_keys == {dg.AssetKey("copies")} and quarantine.child_keys == {dg.AssetKey("alerts")}
     assert quarantine.is_external and quarantine.group_name == "shop" and quarantine.kinds == {"deltalake"}
     assert quarantine.owners == ["team:sales"]
     assert quarantine.metadata["lakehouse/key"] == ["id", "__n"]
-    assert quarantine.metadata["dagster/uri"] == str(house.root / "copies_quarantine")
+    assert quarantine.metadata["dagster/uri"] == str(tmp_path / "copies_quarantine")
     assert quarantine.description == (
         "Rows of copies that break an expectation, until they are corrected upstream: v_ge_15 (v >= 15)."
     )
-
-
-def test_a_table_without_a_quarantine_gets_none(house: House) -> None:
-    defs = incremental(dg.Definitions(assets=[orders], resources={"io_manager": house.io_manager}))
-    assert defs.resolve_asset_graph().get_all_asset_keys() == {dg.AssetKey("orders")}
-
-
-def test_no_check_is_made_of_a_quarantine_because_that_of_its_table_compares_both(house: House) -> None:
-    assert KEY not in checkable_tables(code_location_of(complete(house, alerts)))
-
-
-def test_an_asset_with_the_key_of_a_quarantine_is_refused(house: House) -> None:
+    assert KEY not in checkable_tables(code_location_of(defs)), "the check of its table compares both"
+    assert complete_with(manager).resolve_asset_graph().get_all_asset_keys() == {dg.AssetKey("orders")}
     with pytest.raises(DefinitionError, match="The quarantine of 'copies' has the asset key 'copies_quarantine'"):
-        complete(house, dg.AssetSpec("copies_quarantine"))
+        complete_with(manager, copies, dg.AssetSpec("copies_quarantine"))
 
-
-def test_a_view_whose_key_is_not_declared_has_no_quarantine(house: House) -> None:
     @dg.asset(metadata=Table(expect=Expect("n > 1", "quarantine")))
     def counted(orders: Changes) -> View:
         return View("SELECT day, count(*) AS n FROM orders GROUP BY day")
 
     with pytest.raises(DefinitionError, match="its table declares no key"):
-        complete(house, counted)
+        complete_with(manager, counted)
 
 
 def test_a_run_materializes_the_quarantine_and_others_read_it(house: House) -> None:

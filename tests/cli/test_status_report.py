@@ -70,16 +70,13 @@ def lake(tmp_path: Path) -> Path:
     return root
 
 
-def page_of(root: Path, file: Path, capsys: pytest.CaptureFixture[str]) -> Page:
-    assert main(["status", "--root", str(root), "--html", str(file)]) == 0
-    assert capsys.readouterr().out == f"4 tables: {file}\n"
-    return Page(file.read_text(encoding="utf-8"))
-
-
-def test_the_page_says_what_the_tables_their_readers_and_their_runs_are(
+def test_the_page_says_what_tables_readers_and_runs_are_and_needs_no_other_file_and_no_script(
     lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = page_of(lake, tmp_path / "page.html", capsys).words
+    file = tmp_path / "page.html"
+    assert main(["status", "--root", str(lake), "--html", str(file)]) == 0
+    assert capsys.readouterr().out == f"4 tables: {file}\n"
+    page = Page(file.read_text(encoding="utf-8"))
     for sentence in (
         "4 tables",
         "gold/late: 23 h left to read changes of silver/orders",
@@ -91,23 +88,10 @@ def test_the_page_says_what_the_tables_their_readers_and_their_runs_are(
         "Conflicts of the last 7 days",
         "gold/daily 2",
     ):
-        assert sentence in re.sub(r"(\d+) h \d+ min", r"\1 h", words)
-
-
-def test_tables_stand_below_their_folder_in_the_order_of_their_names(
-    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = page_of(lake, tmp_path / "page.html", capsys).words
-    section = words[words.index("Read so far") : words.index("Holds back")]
+        assert sentence in re.sub(r"(\d+) h \d+ min", r"\1 h", page.words)
+    section = page.words[page.words.index("Read so far") : page.words.index("Holds back")]
     places = [section.index(name) for name in ("bronze", "gold", "daily", "late", "silver")]
-    assert places == sorted(places)
-
-
-def test_the_page_needs_no_other_file_and_runs_no_script(
-    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "page.html"
-    page = page_of(lake, file, capsys)
+    assert places == sorted(places), "below their folder, by their names"
     assert {tag for tag, _ in page.elements} & {"script", "link", "img", "iframe", "object", "base", "form"} == set()
     addresses = [
         value for _, named in page.elements for name, value in named.items() if name in ("href", "src", "action")
@@ -115,12 +99,6 @@ def test_the_page_needs_no_other_file_and_runs_no_script(
     assert addresses and all(address is not None and address.startswith("#") for address in addresses)
     assert {named["id"] for tag, named in page.elements if tag == "section"} >= {a[1:] for a in addresses if a}
     assert re.findall(r"https?:|url\(|@import", file.read_text()) == []
-
-
-def test_a_picture_of_runs_has_a_bar_for_each_with_words(
-    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = page_of(lake, tmp_path / "page.html", capsys)
     titles = [text for text in page.text if text.startswith("version ")]
     assert len(titles) == 20 + 1 + 1 and titles[0].startswith("version 0, ") and "run run: " in titles[0]
     assert all("aria-label" in named for tag, named in page.elements if tag == "svg")
@@ -148,16 +126,11 @@ def test_a_lakehouse_without_tables_has_a_page() -> None:
     assert "0 tables" in words and "✔ Nothing." in words and "No run has written a table." in words
 
 
-def test_a_file_that_cannot_be_written_is_a_wrong_command_line(
-    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_text_and_the_document_say_deadlines_and_due_upkeep(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["status", "--root", str(lake), "--html", str(tmp_path / "nowhere" / "page.html")])
+        main(["status", "--root", str(lake), "--html", str(lake / "nowhere" / "page.html")])
     assert ended.value.code == 2
     assert "page.html cannot be written: No such file or directory." in capsys.readouterr().err
-
-
-def test_the_text_and_the_document_say_deadlines_and_due_upkeep(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--root", str(lake)]) == 0
     text = capsys.readouterr().out
     assert re.search(r"orders 1 of 2, 6 d; 23 h( \d+ min)? left to read them\n", text), text

@@ -55,11 +55,6 @@ def test_what_is_due_is_said_without_spark(shop: str, capsys: pytest.CaptureFixt
     assert text == "copies: due: OPTIMIZE: 20 of 20 files are small.\n1 table, of which 1 needed upkeep.\n"
 
 
-def test_a_table_of_another_program_is_left_alone(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert answer(capsys, 1, "upkeep", "orders", "-f", shop)["code"] == "NOT_OURS"
-    assert answer(capsys, 1, "readers", "orders", "-f", shop, "--register", "x", "--limit", "3d")["code"] == "NOT_OURS"
-
-
 def test_a_table_whose_log_is_odd_keeps_no_other_from_its_upkeep(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
     root = Path(shop).parent / "lake"
     for _ in range(5):
@@ -72,23 +67,15 @@ def test_a_table_whose_log_is_odd_keeps_no_other_from_its_upkeep(shop: str, caps
     assert lines[1].startswith("before_copies: its upkeep ended with an error. ")
 
 
-def test_a_limit_that_the_source_does_not_keep_is_told(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
-    value = answer(capsys, 1, "readers", "orders", "-f", shop)
-    assert value["limits_beyond_retention"] == ["bi"]
+def test_readers_of_a_table_keep_to_limits_that_it_keeps_and_tables_of_others_are_left_alone(
+    shop: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer(capsys, 1, "upkeep", "orders", "-f", shop)["code"] == "NOT_OURS"
+    assert answer(capsys, 1, "readers", "orders", "-f", shop, "--register", "x", "--limit", "3d")["code"] == "NOT_OURS"
+    assert answer(capsys, 1, "readers", "orders", "-f", shop)["limits_beyond_retention"] == ["bi"]
     assert main(["readers", "orders", "-f", shop]) == 1
     assert "bi may be behind for 90 d, but orders keeps its changes for 7 d only." in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--register", "bi"),
-        ("--register", "bi", "--limit", "soon"),
-        ("--limit", "3d"),
-        ("--release", "x", "--limit", "3d"),
-    ],
-)
-def test_a_reader_needs_a_limit(shop: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["readers", "copies", "-f", shop, *words])
-    assert "--limit" in capsys.readouterr().err
+    for words in ("--register bi", "--register bi --limit soon", "--limit 3d", "--release x --limit 3d"):
+        with pytest.raises(SystemExit):
+            main(["readers", "copies", "-f", shop, *words.split()])
+        assert "--limit" in capsys.readouterr().err, words

@@ -116,53 +116,39 @@ def test_the_answer_is_a_tree_and_the_next_commands_in_eighty_columns(
     assert lines[-4:-3] == ["Next:"]
     assert lines[-3].startswith('  cd shop && pip install -e ".[dev]"  ')
     assert max(map(len, lines)) <= 80
-
-
-def test_the_command_that_enters_a_folder_works_with_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["new", str(tmp_path / "our new" / "shop")]) == 0
     assert f"cd '{tmp_path}/our new/shop' && pip install" in capsys.readouterr().out
-
-
-def test_the_current_folder_becomes_a_project_if_it_is_empty(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    (tmp_path / "shop").mkdir()
-    monkeypatch.chdir(tmp_path / "shop")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
     assert main(["new", "."]) == 0
     assert '  pip install -e ".[dev]"  ' in capsys.readouterr().out
-    assert (tmp_path / "shop" / "src" / "shop" / "definitions.py").is_file()
+    assert (tmp_path / "empty" / "src" / "empty" / "definitions.py").is_file()
 
 
-@pytest.mark.parametrize(
-    ("name", "files", "problem"),
-    [
-        ("shop", ["notes.txt", ".env"], "shop is not empty: it holds .env and 1 more"),
-        ("shop", [".git", ".venv", "notes.txt"], "shop is not empty: it holds notes.txt. Name a folder"),
-        ("1st", [], "would be called '1st'. Name the folder as Python names modules"),
-        ("class", [], "would be called 'class'"),
-        ("dagster", [], "would be called 'dagster', as that of "),
-    ],
-)
 def test_a_folder_that_cannot_become_a_project_is_refused_and_left_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, files: list[str], problem: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    folder = tmp_path / name
-    for file in files:
-        folder.mkdir(exist_ok=True)
-        (folder / file).write_text("mine")
-    with pytest.raises(SystemExit) as ended:
-        main(["new", str(folder)])
-    assert ended.value.code == 2
-    assert problem in capsys.readouterr().err
-    assert sorted(path.name for path in folder.rglob("*")) == sorted(files)
-
-
-def test_a_file_is_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    (tmp_path / "shop").write_text("mine")
-    with pytest.raises(SystemExit):
-        main(["new", str(tmp_path / "shop")])
-    assert "shop is a file. Name a folder" in capsys.readouterr().err
-    assert (tmp_path / "shop").read_text() == "mine"
+    for number, (name, files, problem) in enumerate(
+        (
+            ("shop", ["notes.txt", ".env"], "shop is not empty: it holds .env and 1 more"),
+            ("shop", [".git", ".venv", "notes.txt"], "shop is not empty: it holds notes.txt. Name a folder"),
+            ("1st", [], "would be called '1st'. Name the folder as Python names modules"),
+            ("class", [], "would be called 'class'"),
+            ("dagster", [], "would be called 'dagster', as that of "),
+            ("file", None, "file is a file. Name a folder"),
+        )
+    ):
+        (folder := tmp_path / str(number) / name).parent.mkdir()
+        if files is None:
+            folder.write_text("mine")
+        for file in files or ():
+            folder.mkdir(exist_ok=True)
+            (folder / file).write_text("mine")
+        with pytest.raises(SystemExit) as ended:
+            main(["new", str(folder)])
+        assert ended.value.code == 2
+        assert problem in capsys.readouterr().err
+        assert sorted(path.name for path in folder.rglob("*")) == sorted(files or ())
 
 
 def test_a_tree_draws_what_is_below_what():

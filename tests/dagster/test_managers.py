@@ -1,6 +1,5 @@
 """Which IO manager has the position, whatever manager the source has, and which of its partitions are read."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from lakehouse.dagster.run_tags import CHECKS
 from tests.support.dagster_house import House, Running, metadata
 from tests.support.lake import Lake
 from tests.support.slow import slow
-from tests.support.tables import DAY_1, DAY_2, DAY_3, DAYS, by_day, copies, orders
+from tests.support.tables import DAY_1, DAY_2, DAY_3, DAYS, by_day, carried, orders
 
 MONTHS = dg.MonthlyPartitionsDefinition("2013-01-01", end_date="2013-02-01")
 
@@ -23,10 +22,7 @@ def kept(orders: Changes) -> Append:
     return Append(orders.appended())
 
 
-@dg.asset(io_manager_key="elsewhere", metadata=Table(key="id"))
-def copied(orders: Changes) -> Merge:
-    touched = orders.touched("id")
-    return Merge(touched.rows, touched)
+copied = dg.asset(name="copied", io_manager_key="elsewhere", metadata=Table(key="id"))(carried)
 
 
 @pytest.fixture
@@ -73,28 +69,12 @@ def test_a_table_that_no_asset_makes_is_read_and_checked_by_the_manager_that_it_
     assert house.lake.rows("copied_here") == [(1, 10)]
 
 
-def test_an_asset_that_another_manager_writes_reads_tables_as_they_are(house: House) -> None:
-    @dg.asset(io_manager_key="memory")
-    def count(orders: DataFrame) -> int:
-        return orders.count()
-
-    given = {"io_manager": house.io_manager, "memory": dg.mem_io_manager}
-    validate(dg.Definitions(assets=[orders, count], resources=given))
-    result = dg.materialize([orders, count], resources=given, instance=house.instance)
-    assert result.output_for_node("count") == 3
-
-
-def last_day(orders: Changes) -> Merge:
-    touched = orders.touched("id")
-    return Merge(touched.rows, touched)
-
-
 def looked_up(orders: DataFrame) -> Overwrite:
     return Overwrite(orders)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", [last_day, slow(looked_up)])
+@pytest.mark.parametrize("function", [carried, slow(looked_up)])
 def test_a_mapping_of_an_asset_without_partitions_is_followed(house: House, function: Any) -> None:
     for day, expected in ((2, [1]), (3, [2, 3]), (3, [2, 3]), (2, [1])):
         days = dg.DailyPartitionsDefinition("2013-01-01", end_date=f"2013-01-0{day}")
@@ -117,10 +97,9 @@ def test_a_partition_that_is_mapped_only_now_is_read_from_its_beginning(lake: La
         )
     }
 
-    @dg.asset(ins=ins, partitions_def=MONTHS, metadata=Table(key="id", partition_by="day"))
-    def monthly(orders: Changes) -> Merge:
-        touched = orders.touched("id")
-        return Merge(touched.rows, touched)
+    monthly = dg.asset(name="monthly", ins=ins, partitions_def=MONTHS, metadata=Table(key="id", partition_by="day"))(
+        carried
+    )
 
     def materialized(end: str) -> dg.ExecuteInProcessResult:
         days = dg.DailyPartitionsDefinition("2013-01-01", end_date=end)
@@ -137,16 +116,6 @@ def test_a_partition_that_is_mapped_only_now_is_read_from_its_beginning(lake: La
     assert "other partitions of it are mapped to this run" in metadata(result, "monthly")["read"][0]["how"]
     lake.insert("orders", [(6, DAY_1, 60)])
     assert metadata(materialized("2013-01-04"), "monthly")["read"][0]["how"] == "change feed"
-
-
-def test_a_check_that_takes_rows_is_given_the_table(house: House) -> None:
-    @dg.asset_check(asset="copies")
-    def filled(copies: DataFrame) -> dg.AssetCheckResult:
-        return dg.AssetCheckResult(passed=copies.count() == 3)
-
-    resources = {"io_manager": house.io_manager}
-    result = dg.materialize([orders, copies, filled], resources=resources, instance=house.instance)
-    assert [evaluation.passed for evaluation in result.get_asset_check_evaluations()] == [True]
 
 
 @pytest.mark.filterwarnings("ignore:Specifying a partitions_def on an AssetCheckSpec")  # in preview
@@ -198,17 +167,20 @@ def _reader_of_a_graph() -> dg.AssetsDefinition:
     return train.with_attributes(group_names_by_key={dg.AssetKey("train"): "models"})
 
 
-@pytest.mark.parametrize("reader", [_reader_of_several, _reader_of_a_graph])
-def test_a_function_that_makes_no_table_of_its_own_reads_all_rows(
-    house: House, reader: Callable[[], dg.AssetsDefinition]
-) -> None:
+def test_whoever_makes_no_table_of_its_own_reads_all_rows(house: House) -> None:
+    """An asset that another manager writes, one of several, a graph, and an op."""
     table = dg.AssetSpec("orders").with_io_manager_key("delta")
     resources = {"delta": house.io_manager, "io_manager": dg.mem_io_manager, "memory": dg.mem_io_manager}
-    result = dg.materialize([table, reader()], resources=resources, instance=house.instance)
-    assert result.asset_value("train") == 3
 
+    @dg.asset
+    def train(orders: DataFrame) -> int:
+        return orders.count()
 
-def test_an_op_reads_all_rows_of_a_table(house: House) -> None:
+    validate(dg.Definitions(assets=[table, train], resources=resources))
+    for reader in (train, _reader_of_several(), _reader_of_a_graph()):
+        result = dg.materialize([table, reader], resources=resources, instance=house.instance)
+        assert result.asset_value("train") == 3
+
     @dg.op
     def exported(orders: DataFrame) -> int:
         return orders.count()

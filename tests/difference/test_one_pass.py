@@ -78,7 +78,7 @@ def test_updates_and_inserts_are_one_commit_that_leaves_the_other_rows_alone(lak
 
 
 @pytest.mark.slow
-def test_few_deletes_go_with_the_rows_that_are_written(lake: Lake) -> None:
+def test_few_deletes_go_with_the_rows_that_are_written_and_many_are_merged(lake: Lake) -> None:
     filled(lake)
     followed(lake)
     lake.sql("UPDATE {src} SET v = 1 WHERE id >= 300")
@@ -88,26 +88,36 @@ def test_few_deletes_go_with_the_rows_that_are_written(lake: Lake) -> None:
     assert isinstance(outcome.statement, ReplaceMatched)
     assert outcome.statement.counts == Rows(0, COUNT - 101, 3)
     assert images(lake) == [("delete", COUNT - 98), ("insert", COUNT - 101)]
+    lake.insert("copy", [(3, 99), (12, 99), (10_000, 99)])  # keys that the table holds twice, by another program
+    lake.sql("UPDATE {src} SET v = 2 WHERE id <> 12")
+    lake.sql("DELETE FROM {src} WHERE id = 12")
+    lake.insert("src", [(10_000, 1)])
+    assert isinstance(statement_of(followed(lake)), ReplaceMatched)
+    with in_force(Limits(broadcast_rows=1)):
+        lake.sql("UPDATE {src} SET v = 3 WHERE id >= 9")
+        lake.insert("src", [(1, 7), (4, 7)])
+        assert isinstance(statement_of(followed(lake)), ReplaceMatched)
+    lake.sql("DELETE FROM {src} WHERE id > 15")
+    lake.sql("UPDATE {src} SET v = 4")
+    assert isinstance(statement_of(followed(lake)), MergeRows), "the keys cannot be said"
 
 
 @pytest.mark.slow
-def test_deletes_that_cannot_be_said_are_merged(lake: Lake) -> None:
-    filled(lake)
-    followed(lake)
-    lake.sql("DELETE FROM {src} WHERE id > 6")
-    lake.sql("UPDATE {src} SET v = 1")
-    assert isinstance(statement_of(followed(lake)), MergeRows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("key", [pytest.param(None, id="NULL"), slow(-1, id="no NULL")])
-def test_deletes_alone_are_one_delete_of_their_keys(lake: Lake, key: int | None) -> None:
+@pytest.mark.parametrize(
+    ("key", "limits"),
+    [
+        pytest.param(None, Limits(), id="NULL"),
+        slow(-1, Limits(broadcast_rows=1), id="no NULL, more rows than are broadcast"),
+    ],
+)
+def test_deletes_alone_are_one_delete_of_their_keys(lake: Lake, key: int | None, limits: Limits) -> None:
     filled(lake)
     lake.insert("src", [(key, 0)])
     followed(lake)
     lake.insert("copy", [(9, 99)])  # a second one, by another program
     lake.sql("DELETE FROM {src} WHERE id > 6 OR id < 0 OR id IS NULL")
-    outcome = followed(lake)
+    with in_force(limits):
+        outcome = followed(lake)
     assert isinstance(outcome, Committed)
     assert isinstance(outcome.statement, DeleteMatched)
     assert outcome.statement.nulls is (key is None)
@@ -164,17 +174,6 @@ def test_a_key_of_several_columns_whatever_they_are_called(lake: Lake) -> None:
         outcome = lake.materialize(pairs, table)
     assert isinstance(statement_of(outcome), ReplaceMatched)
     assert lake.rows("pairs") == [("x", None, 1), (None, None, 1)]
-
-
-@pytest.mark.slow
-def test_a_key_that_the_table_holds_twice_is_there_once_afterwards(lake: Lake) -> None:
-    filled(lake)
-    followed(lake)
-    lake.insert("copy", [(3, 99), (9, 99), (10_000, 99)])  # by another program
-    lake.sql("UPDATE {src} SET v = 1 WHERE id <> 9")
-    lake.sql("DELETE FROM {src} WHERE id = 9")
-    lake.insert("src", [(10_000, 1)])
-    assert isinstance(statement_of(followed(lake)), ReplaceMatched)
 
 
 @pytest.mark.parametrize(
@@ -277,18 +276,6 @@ def test_rows_that_were_only_added_are_looked_for_by_their_keys(lake: Lake, monk
     lake.sql("UPDATE {src} SET v = 1 WHERE id < 3000")
     followed(lake)
     assert len(comparisons) == 2
-
-
-@pytest.mark.slow
-def test_more_rows_than_are_broadcast_are_replaced_and_deleted_too(lake: Lake) -> None:
-    filled(lake)
-    followed(lake)
-    with in_force(Limits(broadcast_rows=1)):
-        lake.sql("UPDATE {src} SET v = 1 WHERE id >= 9")
-        lake.insert("src", [(1, 7), (4, 7)])
-        assert isinstance(statement_of(followed(lake)), ReplaceMatched)
-        lake.sql("DELETE FROM {src} WHERE id >= 6")
-        assert isinstance(statement_of(followed(lake)), DeleteMatched)
 
 
 @pytest.mark.slow

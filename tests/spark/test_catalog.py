@@ -48,28 +48,31 @@ KEYED = Table(key="id")
 
 
 @pytest.mark.slow
-def test_a_named_table_is_created_followed_and_left_alone(lake: Named) -> None:
+def test_named_tables_are_created_followed_overwritten_and_restored_as_tables_at_a_path_are(lake: Named) -> None:
     first = lake.materialize(kept, KEYED)
-    assert isinstance(first, Committed)
-    assert isinstance(first.statement, Create)
+    assert isinstance(first, Committed) and isinstance(first.statement, Create)
+    for asset in (archive, copy):
+        lake.materialize(asset)
+    table_id = lake.source("copy").head.table_id
     lake.sql("UPDATE {src} SET v = -1 WHERE id = 1")
     lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")
-    second = lake.materialize(kept, KEYED)
-    assert isinstance(second, Committed)
-    assert isinstance(second.statement, ReplaceRows)
+    replaced, added = lake.materialize(kept, KEYED), lake.materialize(archive)
+    assert isinstance(replaced, Committed) and isinstance(replaced.statement, ReplaceRows)
+    assert isinstance(added, Committed) and isinstance(added.statement, Insert)
     assert lake.rows("kept") == [(2, "b", 2), (3, "c", 3)]
-    assert isinstance(lake.materialize(kept, KEYED), Unchanged)
-    assert lake.version("kept") == 1
-
-
-@pytest.mark.slow
-def test_rows_that_are_only_new_are_appended_to_a_named_table(lake: Named) -> None:
-    lake.materialize(archive)
-    lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")
-    second = lake.materialize(archive)
-    assert isinstance(second, Committed)
-    assert isinstance(second.statement, Insert)
-    assert [row[0] for row in lake.rows("archive")] == [1, 2, 3]
+    assert isinstance(lake.materialize(kept, KEYED), Unchanged) and lake.version("kept") == 1
+    lake.materialize(copy)
+    assert lake.rows("copy") == lake.rows("src")
+    assert lake.source("copy").head.table_id == table_id, "it was not replaced"
+    lake.sql("RESTORE TABLE {kept} TO VERSION AS OF 0")
+    lake.materialize(kept, KEYED)
+    assert lake.rows("kept") == [(2, "b", 2), (3, "c", 3)]
+    lake.sql("INSERT INTO {src} VALUES (4, 'd', 4)")
+    twins = [lake.begin(archive) for _ in range(2)]
+    writes = [archive(**lake.read(twin, archive)) for twin in twins]  # type: ignore[arg-type]
+    twins[0].commit(writes[0], lake.retry, NO_WAIT)
+    assert isinstance(twins[1].commit(writes[1], lake.retry, NO_WAIT), AlreadyApplied)
+    assert [row[0] for row in lake.rows("archive")] == [1, 1, 1, 2, 3, 4]
 
 
 @pytest.mark.slow
@@ -84,26 +87,6 @@ def test_each_piece_of_a_named_tables_feed_is_its_own(lake: Named) -> None:
     assert {*lake.rows("archive")} == told and len(lake.rows("archive")) == len(told)
 
 
-@pytest.mark.slow
-def test_a_named_table_is_overwritten_without_being_replaced(lake: Named) -> None:
-    lake.materialize(copy)
-    before = lake.source("copy").head.table_id
-    lake.sql("DELETE FROM {src} WHERE id = 1")
-    lake.materialize(copy)
-    assert lake.rows("copy") == [(2, "b", 2)]
-    assert lake.source("copy").head.table_id == before
-
-
-@pytest.mark.slow
-def test_a_named_table_that_is_restored_reads_again_what_it_lost(lake: Named) -> None:
-    lake.materialize(kept, KEYED)
-    lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")
-    lake.materialize(kept, KEYED)
-    lake.sql("RESTORE TABLE {kept} TO VERSION AS OF 0")
-    lake.materialize(kept, KEYED)
-    assert lake.rows("kept") == [(1, "a", 1), (2, "b", 2), (3, "c", 3)]
-
-
 def test_a_commit_is_told_its_time_where_clocks_are_set_back(lake: Named, monkeypatch: pytest.MonkeyPatch) -> None:
     then = 1_793_514_600  # half past one in New York, the second time
     for file in (lake.directory("src") / "_delta_log").glob("*.json"):
@@ -116,17 +99,6 @@ def test_a_commit_is_told_its_time_where_clocks_are_set_back(lake: Named, monkey
     finally:
         monkeypatch.undo()
         time.tzset()
-
-
-@pytest.mark.slow
-def test_twins_on_a_named_table_commit_once(lake: Named) -> None:
-    lake.materialize(archive)
-    lake.sql("INSERT INTO {src} VALUES (3, 'c', 3)")
-    steps = [lake.begin(archive) for _ in range(2)]
-    writes = [archive(**lake.read(step, archive)) for step in steps]
-    steps[0].commit(writes[0], lake.retry, NO_WAIT)
-    assert isinstance(steps[1].commit(writes[1], lake.retry, NO_WAIT), AlreadyApplied)
-    assert [row[0] for row in lake.rows("archive")] == [1, 2, 3]
 
 
 def test_a_named_table_of_somebody_else_is_not_written(lake: Named) -> None:

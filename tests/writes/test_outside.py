@@ -5,18 +5,14 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse import Changes, Merge, Overwrite, Policy, Table
+from lakehouse import Overwrite, Policy, Table
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.policy import Outside
 from tests.support.dagster_house import House, failure, metadata
 from tests.support.slow import slow
-from tests.support.tables import DAYS, orders
+from tests.support.tables import DAYS, carried, orders
 
-
-@dg.asset(partitions_def=DAYS, metadata=Table(key="id", partition_by="day"))
-def by_day(orders: Changes) -> Merge:
-    touched = orders.touched("id")
-    return Merge(touched.rows, touched)
+by_day = dg.asset(name="by_day", partitions_def=DAYS, metadata=Table(key="id", partition_by="day"))(carried)
 
 
 def in_another_format(outside: Outside | None) -> dg.AssetsDefinition:

@@ -23,10 +23,7 @@ pytestmark = pytest.mark.served
 
 @pytest.mark.slow
 def test_a_check_reads_through_the_io_manager_of_its_asset(house: House) -> None:
-    @dg.asset(metadata=Table(key="id"), io_manager_key="delta")
-    def elsewhere(orders: Changes) -> Merge:
-        touched = orders.touched("id")
-        return Merge(touched.rows, touched)
+    elsewhere = dg.asset(name="elsewhere", metadata=Table(key="id"), io_manager_key="delta")(carried)
 
     source = dg.AssetSpec("orders", metadata={**Table(key="id"), "dagster/io_manager_key": "delta"})
     found = checks([source, elsewhere])
@@ -40,16 +37,28 @@ def test_a_check_reads_through_the_io_manager_of_its_asset(house: House) -> None
     assert evaluation.passed
 
 
-def test_rows_that_a_recompute_would_not_give_fail_the_check(house: House) -> None:
+def test_what_was_written_beside_a_table_fails_its_check_and_what_became_of_its_source_warns(house: House) -> None:
     house.run("copies")
-    found = list(checks([orders, copies]))
-    house.assets = [orders, copies, *found]
+    house.assets = [orders, copies, *checks([orders, copies], "recompute", "schema")]
     house.lake.sql("UPDATE {copies} SET v = 1000 WHERE id = 2")
-    told = evaluated(house, found)["copies"]
-    assert not told.passed and told.severity is dg.AssetCheckSeverity.ERROR
-    assert str(told.description).startswith("3 rows against a full recompute of orders at 0: 1 key differs. Something ")
-    assert told.metadata["differing"].value == 1
-    assert details(told) == [{"id": "2", "what": "other values"}], "the key, and no other column"
+    house.lake.sql("ALTER TABLE {orders} ADD COLUMNS (w int)")
+    told = evaluations(house)
+    compared, drift = told["copies", CHECK], told["copies", "schema"]
+    assert not compared.passed and compared.severity is dg.AssetCheckSeverity.ERROR
+    assert str(compared.description).startswith(
+        "3 rows against a full recompute of orders at 0: 1 key differs. Something "
+    )
+    assert compared.metadata["differing"].value == 1
+    assert details(compared) == [{"id": "2", "what": "other values"}], "the key, and no other column"
+    assert not drift.passed and drift.severity is dg.AssetCheckSeverity.WARN
+    assert details(drift) == [{"table": "orders", "column": "w", "what": "added since version 0"}]
+    shutil.rmtree(house.root / "orders")
+    house.lake.create("orders", [(7, DAY_1, 70)], EVENTS)
+    replaced = evaluations(house)["copies", CHECK]
+    assert not replaced.passed and replaced.severity is dg.AssetCheckSeverity.WARN
+    assert replaced.description == (
+        "There is nothing to compare with any more: another table has replaced 'orders' since 'copies' read it."
+    )
 
 
 def test_a_table_that_has_not_read_all_its_inputs_does_not_fail_the_check_but_warns(house: House) -> None:
@@ -59,10 +68,8 @@ def test_a_table_that_has_not_read_all_its_inputs_does_not_fail_the_check_but_wa
     def widened(orders: Changes, others: Changes) -> Merge: ...
 
     def told(asset: dg.AssetsDefinition) -> dg.AssetCheckEvaluation:
-        found = list(checks([orders, asset]))
-        return evaluated(House(house.lake, [orders, dg.AssetSpec("others"), asset, *found], house.instance), found)[
-            "copies"
-        ]
+        assets = [orders, dg.AssetSpec("others"), asset, *checks([orders, asset])]
+        return evaluations(House(house.lake, assets, house.instance))["copies", CHECK]
 
     first = told(copies)
     house.run("copies")
@@ -71,43 +78,29 @@ def test_a_table_that_has_not_read_all_its_inputs_does_not_fail_the_check_but_wa
         assert evaluation.description == "'copies' has not read all its inputs yet."
 
 
-def test_a_source_that_another_table_replaced_is_nothing_to_compare_with(house: House) -> None:
-    house.run("copies")
-    house.assets = [orders, copies, *checks([orders, copies])]
-    shutil.rmtree(house.root / "orders")
-    house.lake.create("orders", [(7, DAY_1, 70)], EVENTS)
-    told = evaluations(house)["copies", CHECK]
-    assert not told.passed and told.severity is dg.AssetCheckSeverity.WARN
-    assert told.description == (
-        "There is nothing to compare with any more: another table has replaced 'orders' since 'copies' read it."
-    )
-
-
 @pytest.mark.slow
 def test_a_source_that_nobody_changed_for_long_is_compared_at_its_newest_version(house: House) -> None:
     """The position lags behind commits that changed no row, and Delta soon reads no version but the newest."""
-    found = list(checks(ASSETS))
-    house.assets = [*ASSETS, *found]
+    house.assets = [*ASSETS, *checks(ASSETS)]
     house.lake.insert("orders", [(4, DAY_1, 40)])
     house.run("copies")
     aged(house.lake, "orders")
     house.lake.sql("OPTIMIZE {orders}")
-    assert evaluated(house, found)["copies"].passed
+    assert evaluations(house)["copies", CHECK].passed
     aged(house.lake, "orders")
     house.lake.sql("UPDATE {orders} SET v = 41 WHERE id = 4")
-    told = evaluated(house, found)["copies"]
+    told = evaluations(house)["copies", CHECK]
     assert not told.passed and told.severity is dg.AssetCheckSeverity.WARN
     assert "There is nothing to compare with any more: not all of orders at" in str(told.description)
 
 
 @pytest.mark.slow
 def test_a_long_check_says_what_it_is_at(house: House) -> None:
-    found = list(checks([orders, slow]))
-    house.assets = [orders, slow, *found]
+    house.assets = [orders, slow, *checks([orders, slow])]
     house.lake.sql("INSERT INTO {orders} SELECT id + 10, * EXCEPT (id) FROM {orders}")  # a server reports every 2 s
     house.run("slow")
     with listening(pause=1.5, interval=0.2):
-        assert evaluated(house, found)["slow"].passed
+        assert evaluations(house)["slow", CHECK].passed
     (run,) = house.instance.get_runs(limit=1)
     told = [entry.user_message for entry in house.instance.all_logs(run.run_id)]
     assert any("Spark has been comparing slow with a full recompute for" in message for message in told)
@@ -249,15 +242,6 @@ def test_as_many_checks_as_there_are_parts_compare_each_key_once(house: House) -
     assert all(check.passed for check in told)
 
 
-def test_a_column_that_somebody_adds_to_a_source_is_drift(house: House) -> None:
-    house.run("copies")
-    house.assets = [orders, copies, *checks([orders, copies], "schema")]
-    house.lake.sql("ALTER TABLE {orders} ADD COLUMNS (w int)")
-    told = evaluations(house)["copies", "schema"]
-    assert not told.passed and told.severity is dg.AssetCheckSeverity.WARN
-    assert details(told) == [{"table": "orders", "column": "w", "what": "added since version 0"}]
-
-
 def test_a_check_that_is_none_and_a_limit_that_limits_nothing_are_refused_at_load() -> None:
     with pytest.raises(DefinitionError, match="There is no check 'freshness'"):
         checks([copies], "freshness")  # pyright: ignore[reportArgumentType]
@@ -291,16 +275,6 @@ def evaluations(house: House) -> dict[tuple[str, str], dg.AssetCheckEvaluation]:
     return {(e.asset_key.to_user_string(), e.check_name): e for e in result.get_asset_check_evaluations()}
 
 
-def evaluated(house: House, found: list[dg.AssetChecksDefinition]) -> dict[str, dg.AssetCheckEvaluation]:
-    result = dg.materialize(
-        house.assets,
-        selection=dg.AssetSelection.checks(*found),
-        resources={"io_manager": house.io_manager},
-        instance=house.instance,
-    )
-    return {e.asset_key.to_user_string(): e for e in result.get_asset_check_evaluations()}
-
-
 @pytest.mark.slow
 def test_the_check_holds_a_table_against_a_full_recompute(house: House) -> None:
     found = {key.asset_key.to_user_string(): check for check in checks(ASSETS) for key in check.check_keys}
@@ -310,7 +284,7 @@ def test_the_check_holds_a_table_against_a_full_recompute(house: House) -> None:
     house.run("copies", "gold/totals")
     house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")  # not read yet: the check is about what has been read
 
-    assert {name: told.passed for name, told in evaluated(house, made).items()} == {
+    assert {name: told.passed for (name, _), told in evaluations(house).items()} == {
         "copies": True,
         "gold/totals": True,
     }

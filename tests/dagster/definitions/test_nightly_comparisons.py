@@ -17,7 +17,7 @@ from lakehouse.dagster.definitions.past_checks import last_compared
 from lakehouse.dagster.nights.night_schedule import NIGHTLY
 from lakehouse.errors import FULL_REFRESH
 from tests.support.dagster_house import House
-from tests.support.tables import DAY_1, DAY_2, DAYS, EVENTS, orders, slow
+from tests.support.tables import DAY_1, DAY_2, DAYS, EVENTS, carried, orders, slow
 
 pytestmark = pytest.mark.served
 
@@ -29,10 +29,7 @@ def ranked(orders: Changes) -> Merge:
     return Merge(touched.rows.withColumn("most", F.max("v").over(Window.partitionBy(F.lit(0)))), touched)
 
 
-@dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
-def daily(orders: Changes) -> Merge:
-    touched = orders.touched("id")
-    return Merge(touched.rows, touched)
+daily = dg.asset(name="daily", partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))(carried)
 
 
 def night(
@@ -89,10 +86,11 @@ def test_a_night_compares_the_partition_whose_check_is_oldest_or_that_differed(h
 
 @pytest.mark.slow
 def test_a_night_compares_a_partition_whose_key_only_dagster_s_storage_has(house: House) -> None:
-    @dg.asset(partitions_def=dg.DynamicPartitionsDefinition(name="days"), metadata=Table(partition_by="day", key="id"))
-    def by_day(orders: Changes) -> Merge:
-        touched = orders.touched("id")
-        return Merge(touched.rows, touched)
+    by_day = dg.asset(
+        name="by_day",
+        partitions_def=dg.DynamicPartitionsDefinition(name="days"),
+        metadata=Table(partition_by="day", key="id"),
+    )(carried)
 
     house.instance.add_dynamic_partitions("days", ["2013-01-02", "2013-01-03"])
     house.assets = [orders, by_day]

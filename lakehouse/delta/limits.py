@@ -74,6 +74,9 @@ class Limits:
     """The same for a view, of all rows of its tables. An update of a tenth of ten million rows has two images for each
     row: a filter took 83 CPU s by keys and 64 for all rows; with a half 203 and 85, because the keys were sought
     first."""
+    compared_rows: int = 250_000
+    """Rows of a table that a run compares with all rows of its result although many changed; a larger one is replaced.
+    """
     touched_share: float = 0.5
     """Touched keys of a view, for each row of its table, up to which the rows of these keys are computed instead of all
     rows. Not measured alone."""

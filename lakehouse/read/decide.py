@@ -8,6 +8,7 @@ from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import partial_sources, why_handed_otherwise, why_redefined
 from lakehouse.cursor.digests import QueryDigest
 from lakehouse.cursor.mark import Mark
+from lakehouse.delta.limits import limits
 from lakehouse.delta.log import NOTHING_READ
 from lakehouse.delta.policy import Policy, Refresh
 from lakehouse.delta.table import Read, Table
@@ -169,6 +170,30 @@ _OF_COST: Mapping[Refresh, PolicyAnswer] = {
     "strict": PolicyAnswer.BY_KEYS,
     "full": PolicyAnswer.COMPUTED,
 }
+
+
+def replaces_all_rows(need: NeedOfAllRows, asset: Asset, table_rows: int | None, *, many_changes: bool) -> bool:
+    """Whether a table is replaced by all rows of its result, because to compare the two would cost more.
+
+    A comparison costs little if the table has few rows. A policy that counts how many rows differ needs one.
+
+    Args:
+        need: Why all rows are computed.
+        asset: The asset.
+        table_rows: About how many rows the table holds; None if nobody knows.
+        many_changes: Whether logs tell so many changes that a large share of the rows is expected to differ.
+    """
+    if table_rows is None or table_rows <= limits().compared_rows or asset.policy.max_changed is not None:
+        return False
+    match need:
+        case NeedOfAllRows.COST:
+            return True
+        case NeedOfAllRows.PLAN | NeedOfAllRows.SOME_KEYS:
+            return many_changes and answer_by_policy(NeedOfAllRows.COST, asset.policy.chosen_refresh) is (
+                PolicyAnswer.COMPUTED
+            )
+        case NeedOfAllRows.ASKED | NeedOfAllRows.BEGINNING | NeedOfAllRows.NO_SOURCE | NeedOfAllRows.READ:
+            return False
 
 
 def computes_everything(asset: Asset) -> bool:

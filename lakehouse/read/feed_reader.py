@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.cursor.mark import mark_in
-from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
+from lakehouse.delta.commit_info import NO_ROWS, SCHEMA_CHANGES, Commit
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Log
 from lakehouse.delta.text import quote
@@ -99,17 +99,19 @@ class _FeedPlan:
         pieces: The pieces of the range.
         within: A condition that every row of them fulfils; None if none is known.
         weighed: The commits whose changes are weighed.
+        many: Whether their commits tell more rows than come to the driver.
     """
 
     at: TableVersion
     pieces: Sequence[_Piece]
     within: str | None
     weighed: Sequence[Telling]
+    many: bool
 
     def read(self, feed: _Read) -> Local | DataFrame | Contradicted:
         """The rows, at the driver if they are few; or why they are not believed."""
         frame = self._frame(feed)
-        local = small(frame)
+        local = None if self.many else small(frame)
         rows = frame if local is None else local
         if not self.weighed:
             return rows
@@ -147,7 +149,8 @@ class Feeds:
         for feed in self._feeds:
             if feed.range == range_:  # for this session; the one that read it may be another
                 return Feed(Local(at.spark, feed.schema, feed.arrow), via, commits)
-        plan = _FeedPlan(at, pieces, replaced_within(commits) if stable else None, telling(log, commits))
+        within = replaced_within(commits) if stable else None
+        plan = _FeedPlan(at, pieces, within, telling(log, commits), at.where is None and _are_many(commits))
         with interpreting(at.spark, log.size()), watching(at.spark, f"reading the changes of {at.ref.name}"):
             try:
                 rows = plan.read(at.feed)
@@ -166,6 +169,12 @@ class Feeds:
         self._feeds.append(feed)
         while sum(feed.arrow.nbytes for feed in self._feeds) > limits().kept_feed_bytes:
             self._feeds.pop(0)
+
+
+def _are_many(commits: tuple[Commit, ...]) -> bool:
+    """Whether commits tell more rows than come to the driver. Some tell none."""
+    images = sum((commit.rows for commit in commits), NO_ROWS).images
+    return images is not None and images > limits().driver_rows
 
 
 def _pieces(commits: tuple[Commit, ...]) -> list[_Piece]:

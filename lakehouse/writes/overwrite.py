@@ -1,19 +1,22 @@
-"""`Overwrite`: the table, or the run's partitions of it, holds exactly the rows."""
+"""`Overwrite`: the table, or the run's partitions of it, holds exactly the rows; compared with it, or in its place."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Self, final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakehouse.conflicts.operations import Operation
 from lakehouse.delta.log import Head
+from lakehouse.delta.text import quote
 from lakehouse.difference.by_key import statement_by_key
 from lakehouse.difference.statements import MarkOnly, Replace, Skip, Statement
 from lakehouse.errors import WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
+from lakehouse.spark.broken_promises import Breach, breach_sql
 from lakehouse.spark.driver_rows import bag_difference, is_empty
 from lakehouse.writes.stated import Stated, one_row_a_key
 from lakehouse.writes.write import Basis, Declaration, refuse_other, without_new_columns
@@ -84,3 +87,62 @@ class Overwrite(Stated):
             return statement_by_key(run, rows, None, stored, head, rest)
         same = len(rows.columns) == len(stored.columns) and is_empty(bag_difference(rows, stored))
         return rest if same else Replace(rows, run.within(stored.schema))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Replacement(Stated):
+    """The table, or this run's partitions of it, is written anew: of many changes cheaper than to find each of them.
+
+    A run completes another write into it. Its feed tells each row as deleted and inserted, also where the two are
+    equal.
+
+    Args:
+        rows: What the table holds afterwards.
+        may_split_keys: Whether a key may have two rows, so that the keys are computed first.
+    """
+
+    rows: DataFrame
+    may_split_keys: bool
+
+    needs_key = False
+    past = PastRows.COMPUTED
+    why_all_rows = None
+
+    @classmethod
+    def operation(cls, asset: Declaration) -> Operation:
+        return Operation.OVERWRITE
+
+    @classmethod
+    def strategy(cls, run: Run, basis: Basis) -> str:
+        return f"{'the table' if run.slice is None else 'the partition'} is replaced"
+
+    def answers_for(self, changes: SourceRead) -> bool:
+        return True
+
+    def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
+        return run, replace(self, rows=without_new_columns(spark, run, self.rows))
+
+    def with_rows(self, rows: DataFrame) -> Self:
+        return replace(self, rows=rows)
+
+    def new_rows(self, run: Run) -> DataFrame:
+        return one_row_a_key(run, self.rows, None)
+
+    def compare(
+        self, spark: SparkSession, run: Run, rows: DataFrame, stored: DataFrame, head: Head, rest: MarkOnly | Skip
+    ) -> Statement | Skip:
+        if self.may_split_keys:
+            refuse_split_keys(rows, run.table.key_columns)
+        return Replace(rows, run.within(stored.schema))
+
+
+def refuse_split_keys(rows: DataFrame, key: tuple[str, ...]) -> None:
+    """Computes the keys of the rows.
+
+    Raises:
+        WriteError (BROKEN_PROMISE): A key has two rows.
+    """
+    twice = F.raise_error(F.expr(breach_sql(Breach.TWICE, {column: quote(column) for column in key})))
+    copies = rows.groupBy(*map(quote, key)).agg(F.count("*").alias("__copies"))
+    copies.where(F.when(F.col("__copies") > 1, twice.cast("boolean")).otherwise(F.lit(False))).count()

@@ -10,10 +10,18 @@ from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.digests import QueryDigest
 from lakehouse.delta.log import Head, rows_about
 from lakehouse.delta.policy import Policy
+from lakehouse.delta.text import fold
 from lakehouse.difference.statements import Planned
 from lakehouse.errors.views import ViewError
 from lakehouse.read.content import SourceRead
-from lakehouse.read.decide import STRICT_REMEDY, NeedOfAllRows, PolicyAnswer, answer_by_policy, why_other_query
+from lakehouse.read.decide import (
+    STRICT_REMEDY,
+    NeedOfAllRows,
+    PolicyAnswer,
+    answer_by_policy,
+    replaces_all_rows,
+    why_other_query,
+)
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
@@ -28,7 +36,7 @@ from lakehouse.views.query import names_in
 from lakehouse.views.view_text import ViewText, with_place
 from lakehouse.writes.aggregate import add_or_recompute
 from lakehouse.writes.merge import Merge
-from lakehouse.writes.overwrite import Overwrite
+from lakehouse.writes.overwrite import Overwrite, Replacement
 from lakehouse.writes.sums import Sums, as_marked_before, sums_of, why_recomputed
 from lakehouse.writes.write import Write
 
@@ -115,12 +123,12 @@ def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -
             if need is not None:
                 how, answer = f"{how}; {read_whole}", answer_by_policy(need, refresh)
         case Whole(need=need):
+            write = _write_of_all_rows(spark, run, bound, need)
             how, sums, answer = (
-                f"all rows, because {computed}",
+                f"all rows{' and replaces the table' if isinstance(write, Replacement) else ''}, because {computed}",
                 _sums_of_view(run, bound),
                 answer_by_policy(need, refresh),
             )
-            write = Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
     if not isinstance(computed, Unmoved):
         tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
     digest, why_no_sums = (sums.digest, None) if isinstance(sums, Sums) else (None, sums)
@@ -152,6 +160,16 @@ def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> C
         case _:
             pass
     return computed
+
+
+def _write_of_all_rows(spark: Callable[[], SparkSession], run: Run, bound: BoundText, need: NeedOfAllRows) -> Write:
+    """The write of all rows of the result: compared with the table, unless that would be dearer than to replace it."""
+    key = run.table.key_columns
+    many = why_dear(run) is not None
+    if replaces_all_rows(need, run.asset, _rows_of_table(spark, run), many_changes=many):
+        own = bound.analysis.key
+        return Replacement(bound.rows, may_split_keys=bool(key) and (own is None or not fold(own) <= fold(key)))
+    return Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
 
 
 def _tell_of_later_runs(run: Run, verdict: Verdict) -> None:

@@ -9,7 +9,7 @@ from lakehouse.cursor.definition import definition
 from lakehouse.cursor.digests import Code
 from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.delta.limits import Limits, in_force
+from lakehouse.delta.limits import MEASURED, Limits, in_force
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Read, Table
 from lakehouse.read.asset import Asset, PastRows
@@ -20,6 +20,7 @@ from lakehouse.read.decide import (
     Refuse,
     answer_by_policy,
     decision_for_all,
+    replaces_all_rows,
     warning_of_new_code,
 )
 from lakehouse.read.feed_trust import Source
@@ -320,6 +321,25 @@ def test_a_policy_has_an_answer_to_each_need_of_all_rows() -> None:
     words = ("auto", "incremental", "strict", "full")
     given = {need: tuple(answer_by_policy(need, word) for word in words) for need in NeedOfAllRows}
     assert given == OF_EACH_WORD
+
+
+def test_a_large_table_is_replaced_where_the_logs_tell_many_changes_and_the_policy_counts_by_cost() -> None:
+    """A need of all rows in which nothing tells how many rows differ keeps the comparison."""
+    large = MEASURED.compared_rows + 1
+    tables = [
+        (MERGES, large, True),
+        (MERGES, MEASURED.compared_rows, False),
+        (MERGES, None, False),
+        (under(MERGES, max_changed=0.5), large, False),
+    ]
+    counting = {NeedOfAllRows.PLAN, NeedOfAllRows.SOME_KEYS}
+    for asset, rows, may in tables:
+        for many in (False, True):
+            replaced = {each for each in NeedOfAllRows if replaces_all_rows(each, asset, rows, many_changes=many)}
+            assert replaced == ({NeedOfAllRows.COST} | (counting if many else set()) if may else set())
+    for word in ("incremental", "strict"):
+        asset = under(MERGES, refresh=word)
+        assert not replaces_all_rows(NeedOfAllRows.PLAN, asset, large, many_changes=True)
 
 
 def test_what_a_run_hands_to_the_function_counts_as_its_code_does() -> None:

@@ -241,13 +241,7 @@ class Materialization:
         self.run = self.run.with_snapshot(source)
 
     def facts(self, source: Source, read: Read, archive: Archive | None) -> InputFacts:
-        """What is known of an input before a row of it is read.
-
-        Args:
-            source: Its source, pinned.
-            read: Its options.
-            archive: What the archive that it names answers; None if it names none.
-        """
+        """What is known of an input before a row of it is read."""
         position = self.asset.position_in(self.run.cursor.reads, source.at.ref.name, source.head.table_id)
         holds_rows = self.asset.past is PastRows.APPENDED and self._holds_rows(position)
         return InputFacts(self.run, read, source, position, holds_rows, archive, gap=self.gap)

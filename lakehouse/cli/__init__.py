@@ -5,5 +5,5 @@ The folder `runs` is the command `run`, `checking` is `check`, `keeping` is `rea
 answers look.
 Law: a command needs no JVM where the log is enough, and nothing is imported that it does not need.
 Read: main, command, loading; then what the commands answer: tables, graph, status,
-table_rows, retention, before_a_run, doctor, examinations, spark, new.
+table_rows, retention, before_a_run, doctor, spark, new.
 """

@@ -39,11 +39,6 @@ def behind(
 
     A table that follows one that is behind is behind as soon as that one has run. Left out are tables with partitions,
     because somebody has to name the partition, and gaps, because somebody has to look at them first.
-
-    Args:
-        code_location: The definitions.
-        names: The names of the tables, in the order of the graph.
-        statuses: Where the tables stand that exist.
     """
     tables, states, chain = (
         code_location.by_name,

@@ -140,7 +140,7 @@ def table_of_ours(name: str, code_location: "CodeLocation") -> "AssetTable":
         UsageError: There is no table of that name.
         UpkeepError (NOT_OURS): Another program writes it.
     """
-    from lakehouse.dagster.quarantines import writer_of_table
+    from lakehouse.dagster.expectation_checks import writer_of_table
 
     tables = code_location.by_name
     if name not in tables:

@@ -48,15 +48,7 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A statement that was executed once.
-
-    Args:
-        statement: The statement.
-        mark: The mark of its commit.
-        own: Its commit; None if it is not in the table.
-        error: What was raised. It is evidence, not an outcome.
-        seconds: How long it took.
-    """
+    """A statement that was executed once."""
 
     statement: Statement
     mark: Mark

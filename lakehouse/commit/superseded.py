@@ -79,13 +79,7 @@ def situation_of_run(run: Run, facts: Facts) -> Situation:
 
 
 def situation_of_append(run: Run, now: Cursor, repeated: Known | None) -> Situation:
-    """The situation of a run that adds its rows in every run, so that only its own commit can have added them.
-
-    Args:
-        run: The run.
-        now: The table's cursor now.
-        repeated: The newest commit of this run, or of a run that it repeats; None if there is none.
-    """
+    """The situation of a run that adds its rows in every run, so that only its own commit can have added them."""
     newest = now if isinstance(now, Known) else None
     if newest is not None and run.is_own(newest.mark):
         return Superseded(newest)
@@ -212,12 +206,6 @@ def _adopts(run: Run) -> bool:
 @phase("look at the cursor")
 def superseded_by(log: Log, head: Head | None, run: Run, done: int | None) -> Known | None:
     """The commit that leaves this run nothing to do; None if the run still has work to do.
-
-    Args:
-        log: The log of the run's table.
-        head: Where that table stands.
-        run: The run.
-        done: The version of this run's own commit; None before it.
 
     Raises:
         StaleInputsError (OVERTAKEN): Another run has committed, and this run still has work to do.

@@ -68,15 +68,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class ConflictPair:
-    """Two writers that may write one table at the same time, and whether the first can lose to the second.
-
-    Args:
-        writer: The writer that may lose.
-        rival: The writer that has committed first.
-        foreseen: The outcome.
-        avoided_by: What avoids the conflict, in these definitions or in general; empty if there is no conflict.
-        declared: Whether the rival is in the definitions.
-    """
+    """Two writers that may write one table at the same time, and whether the first can lose to the second."""
 
     writer: str
     rival: str

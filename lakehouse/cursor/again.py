@@ -17,11 +17,6 @@ def position_to_renew(log: Log, head: Head, asset: str) -> tuple[Known, int] | N
     would see the rival's commit, and the archive would count as whole. None also of a table of partitions, which has a
     position for each; and of a table whose marks hold no position that a run could lose.
 
-    Args:
-        log: The log of the table.
-        head: Where it stands.
-        asset: The asset key, its parts joined by "/".
-
     Returns:
         The position, and milliseconds since the epoch.
     """
@@ -50,12 +45,6 @@ def again(cursor: Known, run: str, attempt: str, base: int) -> Mark:
     """The mark of a position that is committed again, in the sequence of the writer's own commits.
 
     Delta refuses one of the two if a run of the asset commits at the same time, because both have the next epoch.
-
-    Args:
-        cursor: The position.
-        run: Who commits it.
-        attempt: The try at committing it.
-        base: The version of the table at which it stood.
     """
     return replace(
         cursor.mark,

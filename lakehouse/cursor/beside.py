@@ -15,13 +15,6 @@ def why_quarantine_differs(
     the quarantine does not go with the position: its run may have had another definition or other snapshot inputs, or
     a user may have asked for it, and the next run need not do the same.
 
-    Args:
-        log: The log of the quarantine.
-        head: Where the quarantine stands; None if there is none.
-        quarantine: Its name.
-        cursor: How far the table has read.
-        partitions: The partitions of the run.
-
     Raises:
         UnreadableLogError: A commit of the quarantine is missing.
     """

@@ -77,12 +77,6 @@ def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignore
     """Why key, partitions, rows left out or config of a mark differ, as half a sentence; None if they agree.
 
     What inputs leave out is compared by `read_in`, and what a history tracks by `refuse_other_shape` of its rows.
-
-    Args:
-        before: The definition in the mark.
-        now: The definition of the run.
-        has_keys: Whether rows are found by the key and the partition columns; rows that are only added are not.
-        ignored: Fields of the config that decide nothing, although the mark may have their values.
     """
     if has_keys:
         for part, words in ((_KEY, "key"), (_PARTITION_BY, "partition columns")):
@@ -104,11 +98,6 @@ def why_handed_otherwise(before: Definition, now: Definition, ignored: Collectio
 
     A part that one side lacks decides nothing: then the code of the function changed, or an earlier version wrote the
     mark. If the fields of its resources are parts by name on one side and one part on the other, any may have changed.
-
-    Args:
-        before: The definition in the mark.
-        now: The definition of the run.
-        ignored: Fields of resources that decide nothing, although the mark may have their values.
     """
     was, is_now = _parts_of(_INPUT, before), _parts_of(_INPUT, now)
     for name in sorted(was.keys() & is_now.keys()):

@@ -28,13 +28,7 @@ class Code:
 
     @classmethod
     def of(cls, kind: str, whole: Iterable[str], parts: Mapping[str, str]) -> "Code":
-        """The code of texts.
-
-        Args:
-            kind: The format of the digest and Python's minor version.
-            whole: Texts that decide the digest.
-            parts: The text of each part by its name.
-        """
+        """The code of texts."""
         short, length = dict[str, str](), 0
         for name, text in parts.items():
             length += len(json.dumps({name: short_hash(text, 8)}))

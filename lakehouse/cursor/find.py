@@ -174,12 +174,7 @@ def _newest(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
 
 
 def lost_at(commit: Commit, generation: Generation | None) -> Lost | None:
-    """The cursor of a table, or of a partition, that was written before a commit which hides it; None if none does.
-
-    Args:
-        commit: A commit that stands.
-        generation: The generation that began after it; None if none did.
-    """
+    """The cursor of a table, or of a partition, that was written before a commit which hides it; None if none does."""
     if commit.is_first:
         clone = "the table is a clone, and a clone does not carry the position"
         return Lost(clone, generation or FIRST_GENERATION) if commit.operation == "CLONE" else None
@@ -266,12 +261,6 @@ def cursor_in(past: Past, commit: Commit, mark: Mark, generation: Generation | N
     A writer that planned before a RESTORE and committed after it claims positions that the restored rows do
     not have. Delta does not stop it, because the RESTORE is older than its transaction. Its mark is therefore not
     believed. Its own version names the next generation, because a commit in between may use the RESTORE's.
-
-    Args:
-        past: The commits of the table.
-        commit: The newest own commit that stands and wrote the partitions.
-        mark: Its mark.
-        generation: The generation that began after it; None if none did.
     """
     cursor = Known.of(mark, commit.version)
     match judge_base(past.back(commit.version, mark.base), commit, mark):
@@ -291,12 +280,6 @@ def cursor_of_each(log: Log, head: Head | None, asset: str, partitions: Collecti
     """The cursor of each partition by itself: how far it has read, as `find_cursor` says it.
 
     The generation and the epoch are those of the position. The next commit of a partition needs those of `find_cursor`.
-
-    Args:
-        log: The log of the asset's own table.
-        head: Where that table stands; None if there is no table.
-        asset: The asset key, its parts joined by "/".
-        partitions: The partition keys.
 
     Raises:
         UnreadableLogError, ReadError (NEWER_MARK): An own mark is damaged, or of a newer format.

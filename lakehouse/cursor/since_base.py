@@ -45,11 +45,6 @@ def judge_base(between: Iterable[Commit], commit: Commit, mark: Mark) -> Base:
     The run asks this of its own commit, and the next run of the newest own commit. Another run of the asset can come in
     between only in another generation or set of partitions; otherwise Delta refuses the second. A
     mark does not say where the range of its run began, so after a blind append the rows of a range may be there twice.
-
-    Args:
-        between: The commits between the base and the own commit that the log has, newest first.
-        commit: The own commit.
-        mark: Its mark.
     """
     planned = f"version {commit.version} was planned on version {mark.base}"
     if mark.base >= commit.version:

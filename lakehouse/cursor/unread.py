@@ -77,9 +77,6 @@ class Unread:
         """Whether log cleanup could soon reach the commits after the position, so that a run is asked for.
 
         None of them needs to have rows. A run that comes by earlier passes them after a day (`passed_commits_are_old`).
-
-        Args:
-            now: Milliseconds since the epoch.
         """
         return bool(self.commits) and now - self.commits[0].timestamp > commits_last(self.head)
 
@@ -204,14 +201,7 @@ def cap(commits: tuple[Commit, ...], read: Read, furthest: int) -> tuple[Commit,
 
 
 def why_broken_off(position: Position, table: str, version: int, furthest: int = NOTHING_READ) -> str | None:
-    """Why a source does not go on from a position, whatever its log still has; None if it does.
-
-    Args:
-        position: How far it has been read.
-        table: The id of the table that stands there.
-        version: Its newest version.
-        furthest: How far rows of the reader may reflect it, if further than the position.
-    """
+    """Why a source does not go on from a position, whatever its log still has; None if it does."""
     if position.table != table:
         return f"another table (id {table}) has taken its place"
     read = max(position.version, furthest)
@@ -250,12 +240,7 @@ def commits_last(head: Head) -> int:
 
 
 def passed_commits_are_old(commits: tuple[Commit, ...], now: int) -> bool:
-    """Whether commits that were read have stood behind a position for a day, so that it should be put down again.
-
-    Args:
-        commits: The commits after the position, oldest first.
-        now: Milliseconds since the epoch.
-    """
+    """Whether commits that were read have stood behind a position for a day, so that it should be put down again."""
     return bool(commits) and now - commits[0].timestamp > DAY
 
 

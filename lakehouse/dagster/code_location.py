@@ -162,13 +162,7 @@ class CodeLocation:
         root_of: Callable[[str], Location | None],
         policy_of: Callable[[str], Policy] = lambda _: Policy(),
     ) -> Self:
-        """The tables that assets make, and those that specs and sources of Dagster's older kind say are there.
-
-        Args:
-            definitions: What Dagster lists.
-            root_of: Says where the tables of an IO manager are, by its key; None if it is no `DeltaIOManager`.
-            policy_of: Says what an IO manager lets runs do, by its key, where the table does not say.
-        """
+        """The tables that assets make, and those that specs and sources of Dagster's older kind say are there."""
         tables = dict[dg.AssetKey, AssetTable]()
         for table in (table for definition in resolve(definitions) for table in _tables_of(definition, root_of)):
             outer = policy_of(table.manager)

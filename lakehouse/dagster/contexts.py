@@ -177,12 +177,6 @@ def log_and_head(
 ) -> tuple[Log, Head]:
     """The log of a source, and where the source stands.
 
-    Args:
-        ref: Where the source is.
-        session: Returns the session that reads the log; called only if nothing else can.
-        reader: The asset that reads, for messages.
-        opened: The logs that are open already.
-
     Raises:
         ReadError (SOURCE_MISSING): There is no table.
     """
@@ -218,16 +212,7 @@ def _asks_for_partitions(context: dg.InputContext) -> bool:
 def pin_source(
     session: Callable[[], SparkSession], ref: TableRef, table: Table, log: Log, head: Head, slice_: Slice | None
 ) -> Source:
-    """A source at one version: all of it, or only the partitions that a run reads.
-
-    Args:
-        session: Returns the session that reads rows; called only if rows are read.
-        ref: Where the source is.
-        table: What it declares.
-        log: Its log.
-        head: The version.
-        slice_: The partitions that Dagster maps to the run; None for all rows.
-    """
+    """A source at one version: all of it, or only the partitions that a run reads."""
     at = TableVersion(session, ref, head.table_id, head.version)
     if slice_ is not None:
         schema = log.file_schema(head.version)

@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.commit.outcome import NothingToDo, Outcome
 from lakehouse.cursor.standings import Standings
-from lakehouse.dagster.code.digest import code_of
-from lakehouse.dagster.code.resource_fields import fields_of
+from lakehouse.dagster.code.digest import code_of, fields_of
 from lakehouse.dagster.code_location import (
     CodeLocation,
     archive_ref,
@@ -43,11 +42,10 @@ from lakehouse.dagster.contexts import (
     step_key,
     to_log,
 )
-from lakehouse.dagster.expectation_checks import log_evaluations
+from lakehouse.dagster.expectation_checks import log_evaluations, report_quarantine
 from lakehouse.dagster.failures import as_dagster_failures, as_our_errors
 from lakehouse.dagster.metadata import KnownFacts, report, report_plan, report_standing, timing
 from lakehouse.dagster.one_driver import refuse_second_driver
-from lakehouse.dagster.quarantines import report_quarantine
 from lakehouse.dagster.resources import refuse_unfit, value_of
 from lakehouse.dagster.run_tags import (
     COMPARE,

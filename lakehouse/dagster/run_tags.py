@@ -44,10 +44,6 @@ def refuse_unknown(tags: Mapping[str, str], assets: Collection[str]) -> list[str
     A tag may name assets of another code location, because Dagster gives the tags of a backfill to each of its runs;
     but not by a name that is the last part of a key here.
 
-    Args:
-        tags: The run's tags.
-        assets: The asset keys of the code location, their parts joined by "/".
-
     Returns:
         A sentence about each name that is no asset of the code location.
 

@@ -148,14 +148,7 @@ def why_no_rows(
     rows: KeysOfRows | None,
     values: Sequence[Mapping[str, str | None]],
 ) -> str | None:
-    """Why no partition has a row of a table, as a clause; None if one has, or if the table has no rows.
-
-    Args:
-        name: The table.
-        definition: Its partitions.
-        rows: What finds the partitions of its rows; None if each row may be any partition's.
-        values: The values of its partition columns.
-    """
+    """Why no partition has a row of a table, as a clause; None if one has, or if the table has no rows."""
     keys = definition.get_partition_keys()
     if rows is None or not keys or not values or any(True for each in values for _ in rows.of_row(each)):
         return None

@@ -211,12 +211,7 @@ class _FileView:
                 raise self.error("VIEW_HEAD", f"{name} means nothing", remedy, name)
 
     def asset(self, keys: Mapping[str, dg.AssetKey], common: Mapping[str, Any]) -> dg.AssetsDefinition:
-        """The asset of the view.
-
-        Args:
-            keys: The asset keys by the names that queries have for them.
-            common: What all assets of the folder have.
-        """
+        """The asset of the view."""
         text = self.query
 
         def view(**inputs: Any) -> View:

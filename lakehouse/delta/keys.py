@@ -66,13 +66,7 @@ class KeySet:
 
     @classmethod
     def of(cls, columns: Sequence[str], keys: Sequence[tuple[Literal, ...]], types: Sequence[str] = ()) -> "KeySet":
-        """Distinct keys.
-
-        Args:
-            columns: The key's columns, each of a type that `is_literal`.
-            keys: The keys, a value a column.
-            types: The columns' types (`DataType.simpleString()`); none if the condition is for Spark, which finds them.
-        """
+        """Distinct keys."""
         kinds = types or [""] * len(columns)
         return cls(columns, keys, [_Values.of((key[i] for key in keys), kind) for i, kind in enumerate(kinds)])
 

@@ -58,14 +58,6 @@ def mark_events(
 ) -> DataFrame:
     """The events with their sequence as `SEQUENCE`, and for each condition whether it is true of the event.
 
-    Args:
-        function: The public function, for messages.
-        events: The events.
-        layout: The columns of the result.
-        sequence_by: What orders the events of a key: a column, or an expression over the events' columns.
-        conditions: For each new column, the name of the option and its condition: a column, or an expression over the
-            events' columns. NULL counts as false.
-
     Raises:
         WriteError (EVENT_OPTION): Spark cannot resolve an option, the sequence has no order, or a condition is no
             BOOLEAN.

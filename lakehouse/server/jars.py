@@ -118,9 +118,6 @@ _S3: Mapping[str, tuple[Jar, ...]] = {
 def delta_jars(spark: str | None = None) -> tuple[Jar, ...]:
     """Delta's jars for a version of Spark.
 
-    Args:
-        spark: The version; that of the installed PySpark unless it is given.
-
     Raises:
         SetupError (VERSION): There is no Delta for it.
     """
@@ -129,9 +126,6 @@ def delta_jars(spark: str | None = None) -> tuple[Jar, ...]:
 
 def s3_jars(spark: str | None = None) -> tuple[Jar, ...]:
     """What Spark needs beyond Delta's jars for tables on S3 (560 to 660 MB).
-
-    Args:
-        spark: The version; that of the installed PySpark unless it is given.
 
     Raises:
         SetupError (VERSION): It is not tested.
@@ -146,12 +140,7 @@ def _tested_minor(spark: str | None) -> str:
 
 
 def class_path(directory: Path = DIRECTORY, jars: Sequence[Jar] = ()) -> str:
-    """The jars as a class path: named one by one, so that a file put beside them is not loaded.
-
-    Args:
-        directory: Where the jars are.
-        jars: Which jars; Delta's for the installed PySpark unless they are given.
-    """
+    """The jars as a class path: named one by one, so that a file put beside them is not loaded."""
     return ":".join(str(directory / jar.file_name) for jar in jars or delta_jars())
 
 

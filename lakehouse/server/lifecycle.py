@@ -31,13 +31,7 @@ _SUPERVISOR = "lakehouse.server.supervisor"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The server that a root should have.
-
-    Args:
-        root: The root's directory.
-        settings: Spark's.
-        idle: After how many seconds without use it ends.
-    """
+    """The server that a root should have."""
 
     root: Path
     settings: Mapping[str, str]
@@ -56,10 +50,6 @@ class Server:
 
 def find_or_start(server: Server, answers: Callable[[ServerState], bool]) -> tuple[ServerState, Lock]:
     """The server of a root, and the lock that keeps the server alive while the lock is held.
-
-    Args:
-        server: The server that is needed. A different server is replaced, unless other processes use it.
-        answers: Asks a server for a sign of life, within a time limit.
 
     Raises:
         SetupError (SERVER): No server can be started, or the running server can be neither used nor replaced.

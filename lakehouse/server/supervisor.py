@@ -25,15 +25,7 @@ _LISTENS = re.compile(rb"Spark Connect server started at: \S*:(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to start.
-
-    Args:
-        command: The JVM's command line.
-        root: The directory of the tables.
-        lock: The open file of the JVM's lock, which this process has inherited and the JVM inherits in turn.
-        fingerprint: Of the jars and settings.
-        idle: After how many seconds without use the JVM ends.
-    """
+    """What to start."""
 
     command: list[str]
     root: str

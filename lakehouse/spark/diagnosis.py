@@ -22,14 +22,7 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one exception says, without the asset's own words.
-
-    Args:
-        sentence: What Spark, Delta or the wire say in it.
-        trace: The same with the Java stack trace, where the exception brings one.
-        condition: Spark's or Delta's error condition.
-        of_the_asset: Whether they say that the asset's own expression or function failed.
-    """
+    """What one exception says, without the asset's own words."""
 
     sentence: str
     trace: str
@@ -264,12 +257,7 @@ def why_temporary(error: BaseException) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What Delta has refused.
-
-    Args:
-        condition: Delta's error condition, which begins with DELTA_.
-        sentence: What Delta says of it, in one line.
-    """
+    """What Delta has refused."""
 
     condition: str
     sentence: str

@@ -71,13 +71,7 @@ _DOUBTFUL = (FloatType, DoubleType, StringType)
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """Rows that are at the driver.
-
-    Args:
-        spark: The session of plans that read them.
-        schema: Their columns, as Spark has them.
-        arrow: The rows as a `pyarrow.Table`.
-    """
+    """Rows that are at the driver."""
 
     spark: SparkSession
     schema: StructType

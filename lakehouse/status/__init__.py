@@ -3,5 +3,5 @@
 In: the logs by name. Out: `LakehouseStatus`: of each table its position, readers,
 due upkeep, newest runs, lost attempts.
 Law: no JVM; a table is opened once, and of its log only the newest commits are read, however long the log is.
-Read: table_status, past_runs, lakehouse_status.
+Read: table_status, lakehouse_status.
 """

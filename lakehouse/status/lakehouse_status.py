@@ -1,22 +1,100 @@
 """Where a whole lakehouse stands: the one answer for `lakehouse status`, in a terminal, as JSON and as a page."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lakehouse.cursor.digests import Code
+from lakehouse.cursor.mark import Mark, mark_in, rows_of
+from lakehouse.delta.commit_info import Commit, Rows
 from lakehouse.delta.log import Size
 from lakehouse.errors import in_short
-from lakehouse.status.past_runs import LostAttempts, PastRun, past_runs
 from lakehouse.status.table_status import TableStatus, disagreements, table_statuses
 from lakehouse.upkeep.due import Rules, Task, past_upkeep, upkeep_of
-from lakehouse.upkeep.past_files import TablePast, past_of
-from lakehouse.upkeep.readers import HeldBack, Reader, Readers, readers_of
+from lakehouse.upkeep.readers import HeldBack, Reader, Readers, TablePast, past_of, readers_of
 
 if TYPE_CHECKING:
     from lakehouse.delta.file_log import FileLog
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """What one run wrote, by the metrics of its commit."""
+
+    version: int
+    at: int
+    run: str
+    operation: str
+    rows: Rows
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostAttempts:
+    """Attempts to commit that a writer of a table lost to another one, and repeated.
+
+    Args:
+        writer: The asset whose runs lost them.
+        rival: Who had committed first: an asset, an operation of upkeep, or another program's operation.
+        attempts: How many attempts.
+        last: When the writer committed after the last of them, in milliseconds since the epoch.
+    """
+
+    writer: str
+    rival: str
+    attempts: int
+    last: int
+
+
+_Lost = dict[tuple[str, int], tuple[Mark, int]]
+"""By run and by the version of the rival's commit: the mark of the run's commit, and its time."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePastRuns:
+    """The runs that the newest commits tell of, newest first, and the attempts that they lost."""
+
+    runs: tuple[PastRun, ...] = ()
+    lost: tuple[LostAttempts, ...] = ()
+
+
+def past_runs(commits: Iterable[Commit], most: int, since: int) -> TablePastRuns:
+    """The newest runs of a table, and the attempts lost since a time; only commits that either needs are read."""
+    runs, lost, read = list[PastRun](), _Lost(), dict[int, Commit]()
+    for commit in commits:
+        read[commit.version] = commit
+        if commit.timestamp < since and len(runs) >= most:
+            break
+        mark = mark_in(commit)
+        if mark is None:
+            continue
+        if len(runs) < most:
+            rows = rows_of(commit)
+            run = PastRun(commit.version, commit.timestamp, mark.run, commit.operation, rows, commit.bytes_written)
+            runs.append(run)
+        if commit.timestamp >= since:  # a second commit of a run repeats what the run had lost before the first
+            lost |= {(mark.run, rival): (mark, commit.timestamp) for rival in mark.lost_to}
+    return TablePastRuns(tuple(runs), _by_pair(lost, read))
+
+
+def _by_pair(lost: _Lost, commits: Mapping[int, Commit]) -> tuple[LostAttempts, ...]:
+    """The attempts by writer and rival, whose commit is older than the writer's."""
+    pairs = dict[tuple[str, str], list[int]]()
+    for (_, version), (mark, at) in lost.items():
+        pairs.setdefault((mark.asset, _writer(commits.get(version), mark)), []).append(at)
+    return tuple(LostAttempts(*pair, len(times), max(times)) for pair, times in sorted(pairs.items()))
+
+
+def _writer(commit: Commit | None, loser: Mark) -> str:
+    """Who made a commit, as the writer that lost to it would say."""
+    if commit is None:
+        return "a commit that is no longer looked at"
+    mark = mark_in(commit)
+    if mark is None:
+        return commit.operation if commit.is_quiet else f"another program's {commit.operation}"
+    return "another run of it" if mark.asset == loser.asset else mark.asset
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +189,7 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class LakehouseStatus:
-    """Where the tables of a lakehouse stand.
-
-    Args:
-        now: When they were looked at, in milliseconds since the epoch.
-        tables: What is to be said of each table.
-    """
+    """Where the tables of a lakehouse stand."""
 
     now: int
     tables: tuple[TableReport, ...]
@@ -142,11 +215,6 @@ def lakehouse_status(
     """Where each table stands that exists, what its readers need, which upkeep is due, what its runs did.
 
     A log that cannot be read has no effect on what is said of other tables.
-
-    Args:
-        logs: The log of each table by the table's name: its asset key, the parts joined by "/".
-        now: The present, in milliseconds since the epoch.
-        declarations: What definitions say of the tables.
     """
     defined = declarations or Declarations()
     statuses = table_statuses(logs, defined.codes)

@@ -114,12 +114,7 @@ class TableStatus:
 
 
 def table_statuses(logs: Mapping[str, Log], codes: Mapping[str, Code] | None = None) -> list[TableStatus]:
-    """The status of each table that exists; a log that cannot be read has no effect on the status of other tables.
-
-    Args:
-        logs: The log of each table by the table's name: its asset key, the parts joined by "/".
-        codes: By the same names, the code of each table that is compared if its code changed, as far as it is known.
-    """
+    """The status of each table that exists; a log that cannot be read has no effect on the status of other tables."""
 
     def look(name: str) -> TableStatus | None:
         try:
@@ -133,11 +128,6 @@ def table_statuses(logs: Mapping[str, Log], codes: Mapping[str, Code] | None = N
 
 def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -> TableStatus | None:
     """Where a table stands; None if there is no table.
-
-    Args:
-        name: The asset key of the table, its parts joined by "/".
-        logs: The log of each table, by the same kind of name.
-        code: The code of its asset as it is now; None if it is unknown, or if nothing is compared for it.
 
     Raises:
         UnreadableLogError, ReadError (NEWER_MARK): Its log cannot be read, or its mark cannot be understood.

@@ -4,5 +4,5 @@ In: the logs of a table and of its readers. Out: `Readers`, who, how far, what e
 `Readers.horizon` decides which versions nobody needs. The files of these versions go if the table keeps its past longer
 than it promises (the property that registration.TIME_TRAVEL names). Of any other table Delta's own age decides.
 Law: upkeep never removes a change that a known reader has not read, within the limit that the reader was given.
-Read: registration, past_files, readers, due, carry_out.
+Read: registration, readers, due, carry_out.
 """

@@ -17,7 +17,7 @@ from lakehouse.spark.progress import watching
 from lakehouse.spark.session import session_of_its_own
 from lakehouse.spark.table_version import TableRef
 from lakehouse.upkeep.due import FREED, TableUpkeep, UpkeepStep, UpkeepWork
-from lakehouse.upkeep.past_files import PastFile
+from lakehouse.upkeep.readers import PastFile
 from lakehouse.upkeep.registration import PropertyChange
 
 _LISTED = 10_000
@@ -42,14 +42,7 @@ def change_properties(spark: SparkSession, ref: TableRef, change: PropertyChange
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Who does the upkeep of a table.
-
-    Args:
-        spark: The session.
-        ref: The table.
-        run: The id of the run, for a mark that is committed again.
-        is_late: Whether the time of the run is over, so that no further statement is started.
-    """
+    """Who does the upkeep of a table."""
 
     spark: SparkSession
     ref: TableRef

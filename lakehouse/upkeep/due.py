@@ -13,8 +13,7 @@ from lakehouse.cursor.unread import DAY, commits_last
 from lakehouse.delta.commit_info import UPKEEP, count_of
 from lakehouse.delta.growth import LiveFile
 from lakehouse.delta.log import Head, Log, as_interval, log_kept
-from lakehouse.upkeep.past_files import PastFile, past_of
-from lakehouse.upkeep.readers import Readers
+from lakehouse.upkeep.readers import PastFile, Readers, past_of
 from lakehouse.upkeep.registration import TIME_TRAVEL
 
 if TYPE_CHECKING:

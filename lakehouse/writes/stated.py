@@ -11,8 +11,7 @@ from pyspark.sql.types import StringType
 
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
-from lakehouse.difference.expectations import Judged, judge_rows
-from lakehouse.difference.quarantine_plan import with_quarantine
+from lakehouse.difference.expectations import Judged, judge_rows, with_quarantine
 from lakehouse.difference.row_comparison import OPERATION, difference, with_promises
 from lakehouse.difference.statements import Create, MarkOnly, Planned, Skip, Statement
 from lakehouse.difference.withheld import judge_outside

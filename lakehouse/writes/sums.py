@@ -46,15 +46,7 @@ COUNT, INEXACT = "__lakehouse_count", "__lakehouse_inexact"
 
 @dataclass(frozen=True)
 class Sums:
-    """For every group of a source's rows: how many they are, and sums over them.
-
-    Args:
-        changes: What the run reads of the source.
-        groups: The columns of the groups, each as SQL.
-        count: The column that counts the rows of a group.
-        sums: Columns, each with the SQL whose values are summed.
-        where: The SQL condition on the rows that count; None for all of them.
-    """
+    """For every group of a source's rows: how many they are, and sums over them."""
 
     changes: SourceRead
     groups: Mapping[str, str]

@@ -69,10 +69,6 @@ def check_view(
 def explain_view(run: Run, analysis: Analysis) -> tuple[str, ...]:
     """What a run does with changes of each table, and what its policy says of that, as sentences.
 
-    Args:
-        run: The run of a table with its key; if its result was planned, with what was planned.
-        analysis: What the text says over the tables of the run.
-
     Raises:
         ViewError: Changes cannot be followed.
     """

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lakehouse.cli import examinations
-from lakehouse.cli.examinations import Health, of_machine, of_root, of_tables
+from lakehouse.cli import doctor
+from lakehouse.cli.doctor import Health, of_machine, of_root, of_tables
 from lakehouse.cli.main import main
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.status.table_status import TableStatus
@@ -41,15 +41,15 @@ def test_a_log_that_cannot_be_read_is_wrong(tmp_path: Path, capsys: pytest.Captu
 def test_missing_jars_and_a_spark_that_was_not_tested_are_named_with_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examinations, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(doctor, "DIRECTORY", tmp_path)
     jars = next(each for each in of_machine() if each.about == "Delta's jars")
     assert jars.health is Health.WRONG and jars.command == "lakehouse spark install"
     assert jars.what.startswith("7 of 7 jars are missing, or not the pinned ones: delta-spark_")
-    monkeypatch.setattr(examinations, "version", lambda package: "3.5.1")
+    monkeypatch.setattr(doctor, "version", lambda package: "3.5.1")
     spark = next(each for each in of_machine() if each.about == "Spark")
     assert spark.what == "pyspark 3.5.1 is not tested: 4.0.1 to 4.2.0 is"
     assert spark.command == "pip install 'pyspark>=4.0.1,<4.3'"
-    monkeypatch.setattr(examinations, "version", lambda package: "4.2.9")
+    monkeypatch.setattr(doctor, "version", lambda package: "4.2.9")
     repair = next(each for each in of_machine() if each.about == "Spark")
     assert (repair.health, repair.what) == (
         Health.GOOD,

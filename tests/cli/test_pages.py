@@ -9,8 +9,7 @@ import pytest
 from rich.console import RenderableType
 from rich.text import Text
 
-from lakehouse.cli.doctor import doctor_page
-from lakehouse.cli.examinations import Health, Symptom
+from lakehouse.cli.doctor import Health, Symptom, doctor_page
 from lakehouse.cli.graph import Comparison, Comparisons
 from lakehouse.cli.pages.run_page import asset_line, forecast_page, run_page
 from lakehouse.cli.pages.screen import ago, count, render, show, span

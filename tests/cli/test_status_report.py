@@ -13,8 +13,7 @@ from benchmarks.harness.earlier import set_back
 from lakehouse.cli.graph import Comparison
 from lakehouse.cli.main import main
 from lakehouse.cli.pages.status_report import status_report
-from lakehouse.status.lakehouse_status import LakehouseStatus, TableReport
-from lakehouse.status.past_runs import LostAttempts
+from lakehouse.status.lakehouse_status import LakehouseStatus, LostAttempts, TableReport
 from lakehouse.status.table_status import NewCode, SourcePosition, TableStatus
 from tests.support.marked_tables import append, run
 

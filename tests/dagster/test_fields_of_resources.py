@@ -9,7 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakehouse.dagster.code.resource_fields import fields_of, is_secret
+from lakehouse.dagster.code.digest import fields_of, is_secret
 from tests.support.for_each import for_each
 
 

@@ -46,7 +46,6 @@ PURE = {"errors", "delta", "conflicts", "cursor", "status"}
 """Rooms that know neither Spark nor Dagster: they are told of rows and logs through arguments."""
 PURE_FILES = {
     "upkeep/registration.py",
-    "upkeep/past_files.py",
     "upkeep/readers.py",
     "upkeep/due.py",
 }

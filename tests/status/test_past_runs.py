@@ -3,7 +3,7 @@
 from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.commit_info import Commit, Rows
-from lakehouse.status.past_runs import LostAttempts, past_runs
+from lakehouse.status.lakehouse_status import LostAttempts, past_runs
 
 DAY = 86_400_000
 NOW = 100 * DAY

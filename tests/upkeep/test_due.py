@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from lakehouse.delta.growth import LiveFile
 from lakehouse.upkeep.due import DuePart, Rules, UpkeepWork, tasks
-from lakehouse.upkeep.past_files import PastFile
+from lakehouse.upkeep.readers import PastFile
 from tests.support.for_each import for_each
 
 RULES = Rules()

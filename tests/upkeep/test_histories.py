@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from lakehouse.delta.growth import Entry
 from lakehouse.delta.log import Head
-from lakehouse.upkeep.past_files import past_of
-from lakehouse.upkeep.readers import Reader, ReaderKind, Readers
+from lakehouse.upkeep.readers import Reader, ReaderKind, Readers, past_of
 
 HOUR = 3_600_000
 NOW = 100_000 * HOUR

@@ -15,8 +15,7 @@ from lakehouse.cursor.unread import TableState
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import Head
-from lakehouse.upkeep.past_files import TablePast, past_of
-from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, readers_of
+from lakehouse.upkeep.readers import HeldBack, Reader, ReaderKind, Readers, TablePast, past_of, readers_of
 from tests.support.daily import run_day
 from tests.support.marked_tables import append, run
 

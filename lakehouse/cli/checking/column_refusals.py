@@ -34,10 +34,6 @@ def refuse_unknown_columns(code_location: CodeLocation, logs: Mapping[str, Log])
     The columns of a view are those of its text; of another table those of its log, unless its code is another now; else
     those that its spec has.
 
-    Args:
-        code_location: The code location.
-        logs: The logs that can be read without Spark, by the names of their tables.
-
     Raises:
         ViewError: There is no such column, or the text says something else that can never be computed.
     """

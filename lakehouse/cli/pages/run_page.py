@@ -25,7 +25,7 @@ from lakehouse.delta.commit_info import Rows, count_of
 from lakehouse.read.forecast import Forecast, InputForecast, Reading, RunEffect, WriteForecast
 
 if TYPE_CHECKING:
-    from lakehouse.cli.runs.run_log import RunLog
+    from lakehouse.cli.runs.run_result import RunLog
 
 
 def queue_line(run: str) -> Text:
@@ -108,13 +108,7 @@ _SHOWN = 5
 
 
 def forecast_page(forecast: Forecast, commits: Mapping[str, Sequence[Change]], now: float) -> RenderableType:
-    """What the next run of an asset would do.
-
-    Args:
-        forecast: The answer of `explain`.
-        commits: Of each source that is read by its changes the commits that changed rows, as far as they are known.
-        now: The present, in seconds since the epoch.
-    """
+    """What the next run of an asset would do."""
     of = "" if forecast.partition is None else f", partition {forecast.partition},"
     at = "there is no table yet" if forecast.version is None else f"its table is at version {forecast.version}"
     title = Text("The next run of ") + table_name(forecast.asset)

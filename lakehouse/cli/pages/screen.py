@@ -39,13 +39,7 @@ def show(shown: RenderableType, output: TextIO) -> None:
 
 
 def render(shown: RenderableType, width: int = _PIPE, colors: str | None = None) -> str:
-    """A page as text.
-
-    Args:
-        shown: The page.
-        width: The columns of the screen.
-        colors: The name of its colour system, as rich calls it; None for plain text.
-    """
+    """A page as text."""
     buffer = StringIO()
     console = Console(
         file=buffer,
@@ -130,12 +124,7 @@ def _coarse(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a command says while it works.
-
-    Args:
-        update: Replaces the line that says what is being done.
-        say: Prints a line that stays.
-    """
+    """What a command says while it works."""
 
     update: Callable[[str], None]
     say: Callable[[RenderableType], None]

@@ -13,8 +13,15 @@ from lakehouse.cli.pages.status_page import SIGNS, SOON, waiting
 from lakehouse.cli.pages.table_pages import amount, reader_note, size
 from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
-from lakehouse.status.lakehouse_status import COMMITS_TOLD, RECENT, RUNS, LakehouseStatus, TableReport
-from lakehouse.status.past_runs import LostAttempts, PastRun
+from lakehouse.status.lakehouse_status import (
+    COMMITS_TOLD,
+    RECENT,
+    RUNS,
+    LakehouseStatus,
+    LostAttempts,
+    PastRun,
+    TableReport,
+)
 from lakehouse.status.table_status import SourcePosition
 
 _TEMPLATE = "status_report.html"
@@ -43,12 +50,7 @@ class _Cell:
 
 
 def status_report(lakehouse: LakehouseStatus, compared: Mapping[str, Comparison]) -> str:
-    """The page: tables by group, what needs attention, readers, upkeep, attempts that were lost, what runs cost.
-
-    Args:
-        lakehouse: Where the tables stand.
-        compared: When they were last compared with a recompute, as far as that is known.
-    """
+    """The page: tables by group, what needs attention, readers, upkeep, attempts that were lost, what runs cost."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     tables = sorted(lakehouse.tables, key=lambda table: (_folder(table), table.status.name))

@@ -38,15 +38,7 @@ SIGNS_OF_ROWS = (("+", GOOD), ("~", WAITING), ("-", WRONG))
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One commit.
-
-    Args:
-        version: Its version.
-        committed: When, in milliseconds since the epoch.
-        operation: The operation, as Delta calls it.
-        rows: What it did to rows.
-        run: The run that made it; None if it carries no mark.
-    """
+    """One commit."""
 
     version: int
     committed: int
@@ -56,14 +48,7 @@ class Change:
 
 
 def changes_page(name: str, newest: int, changes: Sequence[Change], now: float) -> RenderableType:
-    """The commits of a table, newest first.
-
-    Args:
-        name: Its name.
-        newest: Its newest version.
-        changes: The commits, in any order.
-        now: The present, in seconds since the epoch.
-    """
+    """The commits of a table, newest first."""
     shown = sorted(changes, key=lambda change: -change.version)
     numbers = ("Version", "When", "Inserted", "Updated", "Deleted")
     table = grid(
@@ -102,14 +87,7 @@ def rows_page(name: str, version: int, rows: Sequence[Mapping[str, Any]], most: 
 def conflicts_page(
     headings: Sequence[str], rows: Sequence[Sequence[str]], warnings: Mapping[str, Sequence[str]], answers: str
 ) -> RenderableType:
-    """Which writers of one table can conflict.
-
-    Args:
-        headings: What each column says.
-        rows: A line for each pair of writers.
-        warnings: What is to be said of each writer, by its name.
-        answers: Whose answers they are.
-    """
+    """Which writers of one table can conflict."""
     titles = [heading.capitalize() for heading in headings]
     table = grid(*titles, folding=titles)
     for row in rows:
@@ -200,12 +178,7 @@ def readers_page(readers: Readers, listed: Sequence[tuple[Reader, HeldBack]]) ->
 
 
 def holding(holder: Holder, now: float) -> str:
-    """What a reader holds back, and for how long, as a sentence.
-
-    Args:
-        holder: The reader.
-        now: The present, in seconds since the epoch.
-    """
+    """What a reader holds back, and for how long, as a sentence."""
     until = "" if holder.until is None else f" for {span(holder.until / 1000 - now)} more"
     files = f"{count_of(holder.files, 'file')} ({size(holder.bytes)})"
     return f"{holder.reader} holds back {files} of {holder.table}{until}: lakehouse readers {holder.table}"

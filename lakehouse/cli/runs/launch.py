@@ -134,7 +134,7 @@ def _result(
     """Executes the run, says what happens meanwhile, and gives what became of it."""
     from lakehouse.cli.pages.run_page import asset_line, progress, queue_line
     from lakehouse.cli.pages.screen import working
-    from lakehouse.cli.runs.run_log import RunLog
+    from lakehouse.cli.runs.run_result import RunLog
     from lakehouse.cli.runs.submit import enqueue, execute_here, has_daemon, tags_of_request, wait_for
 
     began = time.time()

@@ -1,8 +1,12 @@
-"""What a run is asked for, and what became of it and of each of its assets, as values."""
+"""What a run is asked for, and what became of each of its assets, by its events in Dagster's log."""
 
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from typing import Any, get_args
+
+import dagster as dg
 
 from lakehouse.cli.command import UsageError
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, Allowed
@@ -96,14 +100,7 @@ class AssetResult:
 
 @dataclass(frozen=True, slots=True)
 class FailedCheck:
-    """A check of the run that was not passed.
-
-    Args:
-        asset: The asset that was checked.
-        name: The name of the check.
-        why: What it says; empty if it says nothing.
-        is_error: Whether its severity is that of an error, and not of a warning.
-    """
+    """A check of the run that was not passed."""
 
     asset: str
     name: str
@@ -113,17 +110,7 @@ class FailedCheck:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What became of a run.
-
-    Args:
-        run: Its id; None if there was nothing to run.
-        is_here: Whether this process executed it, and not Dagster's queue.
-        succeeded: Whether Dagster calls it a success.
-        assets: Its assets, in the order in which they ended.
-        checks: How many checks it made.
-        failed_checks: Those that were not passed.
-        seconds: How long it took.
-    """
+    """What became of a run."""
 
     run: str | None
     is_here: bool
@@ -137,3 +124,121 @@ class RunResult:
         """The result as dictionaries, lists, texts and numbers."""
         assets = [{**asdict(each), "end": each.end.value} for each in self.assets]
         return {**asdict(self), "assets": assets}
+
+
+_AGAIN = 0.3
+"""Seconds after which the log is asked again."""
+
+
+@dataclass
+class RunLog:
+    """Collects the results of a run from its events.
+
+    Args:
+        assets_of: The assets of each step, by its key.
+        hear: Receives each result as it comes; of checks those that fail with the severity of an error.
+    """
+
+    assets_of: Mapping[str, tuple[str, ...]]
+    hear: Callable[[AssetResult | FailedCheck], None]
+    results: list[AssetResult] = field(default_factory=list[AssetResult], init=False)
+    failed: list[FailedCheck] = field(default_factory=list[FailedCheck], init=False)
+    checks: int = field(default=0, init=False)
+    steps: dict[str, str] = field(default_factory=dict[str, str], init=False)
+    """What each step that is under way says that it is doing."""
+
+    def add(self, entry: dg.EventLogEntry) -> None:
+        """Takes one entry of the log."""
+        step = entry.step_key or ""
+        if not entry.is_dagster_event:
+            if step in self.steps:
+                self.steps[step] = entry.user_message
+            return
+        event = entry.get_dagster_event()
+        match event.event_type:
+            case dg.DagsterEventType.STEP_START if step in self.assets_of:
+                self.steps[step] = ""
+            case dg.DagsterEventType.ASSET_MATERIALIZATION:
+                self._add(_result_of(event.materialization))
+            case dg.DagsterEventType.STEP_FAILURE:
+                ended = {result.asset for result in self.results}
+                for asset in self.assets_of.get(step, ()):
+                    if asset not in ended:
+                        self._add(_failure_of(asset, event))
+            case dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+                self._check(event.asset_check_evaluation_data)
+            case _:
+                pass
+        if event.event_type in (dg.DagsterEventType.STEP_SUCCESS, dg.DagsterEventType.STEP_FAILURE):
+            self.steps.pop(step, None)
+
+    def end(self) -> None:
+        """Tells of the assets whose steps Dagster did not start, of which it emits no event."""
+        ended = {result.asset for result in self.results}
+        for asset in (asset for assets in self.assets_of.values() for asset in assets):
+            if asset not in ended:
+                self._add(AssetResult(asset, AssetEnd.NOT_RUN, problem="the run ended before its step began"))
+
+    def _add(self, result: AssetResult) -> None:
+        self.results.append(result)
+        self.hear(result)
+
+    def _check(self, evaluation: dg.AssetCheckEvaluation) -> None:
+        self.checks += 1
+        if not evaluation.passed:
+            is_error = evaluation.severity is dg.AssetCheckSeverity.ERROR
+            asset = evaluation.asset_key.to_user_string()
+            check = FailedCheck(asset, evaluation.check_name, evaluation.description or "", is_error)
+            self.failed.append(check)
+            if is_error:
+                self.hear(check)
+
+
+def _result_of(materialization: dg.AssetMaterialization) -> AssetResult:
+    facts = {name: value.value for name, value in materialization.metadata.items()}
+    counts = [_number(facts.get(name)) for name in ("inserted", "updated", "deleted")]
+    is_unchanged, seconds = counts == [0, 0, 0], facts.get("seconds")
+    return AssetResult(
+        materialization.asset_key.to_user_string(),
+        AssetEnd.UNCHANGED if is_unchanged else AssetEnd.WRITTEN,
+        _number(facts.get("version")),
+        *counts,
+        seconds=seconds if isinstance(seconds, float) else None,
+    )
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _failure_of(asset: str, event: dg.DagsterEvent) -> AssetResult:
+    failure = event.step_failure_data
+    described = failure.user_failure_data
+    error = failure.error
+    while error is not None and error.cause is not None:
+        error = error.cause
+    if described is not None and described.description:
+        return AssetResult(asset, AssetEnd.FAILED, problem=described.description)
+    if error is None:
+        return AssetResult(asset, AssetEnd.FAILED, problem="Dagster says nothing of the error")
+    return AssetResult(asset, AssetEnd.FAILED, problem=error.message.strip(), stack="".join(error.stack))
+
+
+def follow(instance: dg.DagsterInstance, run: str, log: RunLog, is_over: Callable[[], bool]) -> None:
+    """Hands the events of a run to its log until the run is over."""
+    for entry in _entries(instance, run, is_over):
+        log.add(entry)
+    log.end()
+
+
+def _entries(instance: dg.DagsterInstance, run: str, is_over: Callable[[], bool]) -> Iterator[dg.EventLogEntry]:
+    cursor = None
+    while True:
+        over = is_over()
+        page = instance.get_records_for_run(run, cursor=cursor)
+        yield from (record.event_log_entry for record in page.records)
+        cursor = page.cursor
+        if over and not page.has_more:
+            return
+        if not page.has_more:
+            time.sleep(_AGAIN)

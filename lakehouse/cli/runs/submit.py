@@ -12,8 +12,7 @@ from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NA
 
 from lakehouse.cli.command import DAGSTER_HOME, UsageError
 from lakehouse.cli.loading import Target
-from lakehouse.cli.runs.run_log import RunLog, follow
-from lakehouse.cli.runs.run_result import RunRequest
+from lakehouse.cli.runs.run_result import RunLog, RunRequest, follow
 
 # Dagster's own command `dagster job launch` puts runs into the queue, and cannot name assets. What that command does is
 # done here with the same functions, of which Dagster exports none.
@@ -33,12 +32,7 @@ def instance_here() -> Generator[dg.DagsterInstance]:
 
 
 def has_daemon(instance: dg.DagsterInstance, now: float) -> bool:
-    """Whether a daemon takes runs from the queue of an instance.
-
-    Args:
-        instance: The instance.
-        now: The present, in seconds since the epoch.
-    """
+    """Whether a daemon takes runs from the queue of an instance."""
     from dagster._core.run_coordinator import QueuedRunCoordinator
 
     heartbeat = instance.get_daemon_heartbeats().get(_DAEMON)
@@ -109,14 +103,7 @@ def _options(source: Target) -> Any:
 
 
 def wait_for(instance: dg.DagsterInstance, run: str, log: RunLog, look: Callable[[str], None]) -> bool:
-    """Follows a run of the queue to its end; whether it succeeded.
-
-    Args:
-        instance: Dagster's instance.
-        run: The id of the run.
-        log: Receives its events.
-        look: Receives the status of the run, again and again.
-    """
+    """Follows a run of the queue to its end; whether it succeeded."""
 
     def is_over() -> bool:
         stored = instance.get_run_by_id(run)
@@ -138,17 +125,7 @@ def execute_here(
     log: RunLog,
     look: Callable[[str], None],
 ) -> tuple[str, bool]:
-    """Executes a run in this process; its id, and whether it succeeded.
-
-    Args:
-        instance: Dagster's instance.
-        defs: The definitions.
-        request: The assets, and the partition.
-        tags: The tags of the run.
-        config: The config of the run.
-        log: Receives its events while it runs.
-        look: Called again and again while it runs.
-    """
+    """Executes a run in this process; its id, and whether it succeeded."""
     job, run, ended = defs.resolve_implicit_global_asset_job_def(), str(uuid4()), Event()
 
     def is_over() -> bool:

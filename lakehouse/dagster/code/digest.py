@@ -3,6 +3,9 @@
 What decides: what is compiled of each function of the project that is reached by name, the statements that make the
 classes and constants that they name, and the values that a factory, a decorator or a default gave them. Each is a node
 of a graph. Its text names other nodes by their numbers, in the order in which they are met, so that recursion ends.
+
+What resources hand to the function counts by its values. A field whose name says that it holds a secret does not: a
+secret decides no row, and not even its digest belongs into a log that others read. In doubt a field counts.
 """
 
 import ast
@@ -10,44 +13,149 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
 from functools import partial
 from importlib.util import resolve_name
-from pathlib import Path
+from math import isfinite
+from pathlib import Path, PurePath
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, TypeAlias, cast
+from uuid import UUID
+
+import dagster as dg
+from pydantic import BaseModel, SecretBytes, SecretStr
 
 from lakehouse.cursor.digests import Code
-from lakehouse.dagster.code.project import (
+from lakehouse.dagster.code.source import (
     MISSING,
+    Chain,
     Namespace,
+    SourceFile,
+    assigned_in,
+    bare,
     content_of,
     file_of,
     files_named,
     functions_in,
     functions_of,
+    imports_of,
     inner_of,
     innermost_of,
     is_nobodys,
+    listing,
+    names_in,
+    names_of,
     namespace_named,
     namespace_of,
     path_of,
     project_around,
-)
-from lakehouse.dagster.code.resource_fields import plain
-from lakehouse.dagster.code.source import (
-    Chain,
-    SourceFile,
-    assigned_in,
-    bare,
-    imports_of,
-    listing,
-    names_in,
-    names_of,
     source_file,
 )
 from lakehouse.dagster.code.view_texts import bare_texts
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SECRET = re.compile(
+    r"(^| )(passwords?|passwd|pwd|passphrase|secrets?|credentials?)$"
+    r"|(^|(^| )(access|api|auth|bearer|oauth|refresh|sas|security|session) )tokens?$"
+    r"|(^| )(access|api|encryption|master|private|secret|shared|signing|ssh) keys?$"
+    r"|(^|(^| )(db|user) )pass$"
+)
+"""How the words of a name end if a secret has it. (`account_key`, `eos_token` and `band_pass` are none.)"""
+_SECRET_PARTS = re.compile(
+    r"(?<=://)([^/@:\s]*):[^/@\s]*(?=@)|\b(?:password|pwd|account_?key|shared_?access_?key)=[^;\s]*", re.IGNORECASE
+)
+"""The secret in an address, as `user:password@`, or in a connection string."""
+
+
+def fields_of(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of resources: of a configurable resource field by field, each as `resource.field`; others whole.
+
+    A resource with a Spark session says how rows are computed, and not which: its fields do not count. Neither do
+    secrets, nor objects that are no values (a client of another library), because nobody can tell whether two of them
+    are the same.
+    """
+    values = dict[str, Any]()
+    for key, resource in resources.items():
+        if _is_resource(resource):
+            if not hasattr(resource.__class__, "spark_session"):
+                fields = {name: getattr(resource, name) for name in resource.__class__.model_fields}
+                values |= {f"{key}.{name}": value for name, value in fields_of(fields).items()}
+        elif not is_secret(key):
+            with suppress(ValueError, RecursionError):  # it is an object, or holds itself
+                values[key] = plain(_value_of(resource))
+    return values
+
+
+def is_secret(name: str) -> bool:
+    """Whether a field of this name holds a secret."""
+    return _SECRET.search(" ".join(_WORD.findall(name)).lower()) is not None
+
+
+def _refuse(value: Any) -> Any:
+    raise ValueError(f"{type(value).__name__} is no value")
+
+
+def plain(value: Any, other: Callable[[Any], Any] = _refuse) -> Any:
+    """A value as JSON has it, without the secrets in it; a set in an order that each process gives it.
+
+    Only values of a closed set of types are looked at: an iterator, or an open file, would be used up by a look.
+
+    Args:
+        value: The value.
+        other: Gives what stands for an object that is none of these; not for one in a set, whose order it would decide.
+
+    Raises:
+        ValueError: The value, or a part of it, is an object.
+    """
+
+    def without_secrets(values: Mapping[Any, Any]) -> dict[str, Any]:
+        return {str(plain(name)): plain(each, other) for name, each in values.items() if not is_secret(str(name))}
+
+    match value:
+        case Enum():
+            return plain(value.value, other)
+        case str():
+            return _SECRET_PARTS.sub(r"\1", value)
+        case float():
+            return value if isfinite(value) else repr(value)
+        case None | int():
+            return value
+        case bytes():
+            return value.hex()
+        case SecretStr() | SecretBytes():
+            return None
+        case BaseModel():
+            return without_secrets({name: getattr(value, name) for name in type(value).model_fields})
+        case Mapping():
+            return without_secrets(cast("Mapping[Any, Any]", value))
+        case set() | frozenset():
+            return sorted(map(plain, cast("frozenset[Any]", value)), key=json.dumps)
+        case list() | tuple():
+            return [plain(each, other) for each in cast("list[Any]", value)]
+        case date() | time() | timedelta() | Decimal() | UUID() | PurePath() | re.Pattern():
+            return str(cast("Any", value))
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            return without_secrets({field.name: getattr(value, field.name) for field in fields(value)})
+        case _:
+            return other(value)
+
+
+def _is_resource(value: Any) -> bool:
+    return isinstance(value, dg.ConfigurableResource)
+
+
+def _value_of(value: Any) -> Any:
+    """A field's value. In a run Dagster has put a variable's value in its place; a command asks the variable here."""
+    ask = (
+        getattr(value, "get_value", None) if isinstance(value, str | int) else None
+    )  # EnvVar is one, EnvVar.int another
+    return value if ask is None else ask()
+
 
 FORMAT = 3
 """The format of digests. Another one makes all marks be believed once."""
@@ -59,11 +167,7 @@ Lines: TypeAlias = Iterator[str]
 
 
 def code_of(function: Any) -> Code | None:
-    """The code of an asset's function; None if its source cannot be read. It raises nothing.
-
-    Args:
-        function: The function, however decorated; a partial or a bound method of one.
-    """
+    """The code of an asset's function; None if its source cannot be read. It raises nothing."""
     try:
         with warnings.catch_warnings(action="ignore"):  # Python has warned of the code when it was loaded
             return _Graph.of(function).code()

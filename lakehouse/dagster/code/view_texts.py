@@ -10,8 +10,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
-from lakehouse.dagster.code.project import MISSING, Namespace, innermost_of, namespace_of, path_of
-from lakehouse.dagster.code.source import Function, source_file
+from lakehouse.dagster.code.source import MISSING, Function, Namespace, innermost_of, namespace_of, path_of, source_file
 from lakehouse.errors.views import ViewError
 from lakehouse.views.files.query_file import read_query
 from lakehouse.views.sql.tokens import canonical

@@ -23,8 +23,7 @@ from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Head
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.text import fold
-from lakehouse.difference.expectations import split
-from lakehouse.difference.quarantine_plan import with_numbers
+from lakehouse.difference.expectations import split, with_numbers
 from lakehouse.read.changes import Changes
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.fitting import fit

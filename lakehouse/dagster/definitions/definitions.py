@@ -1,13 +1,16 @@
 """Definitions made complete in one call, each asset named once; and what that puts around an asset's function.
 
-A step may end before its function is called, and a result has the declared type.
+A step may end before its function is called, and a result has the declared type. What the page of an asset shows before
+its first run is in Dagster's own keys, so that the catalog, the lineage and other tools read them.
 """
 
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import cache, wraps
+from pathlib import Path
 from typing import Any, Self, cast
 
 import dagster as dg
@@ -23,19 +26,77 @@ from lakehouse.dagster.code_location import (
     writes_nothing,
 )
 from lakehouse.dagster.contexts import POSTPONED, Postponed, asset_context
-from lakehouse.dagster.definitions.asset_page import with_page
 from lakehouse.dagster.definitions.checks import checkable_tables, checks_beside
 from lakehouse.dagster.definitions.nightly import nightly
 from lakehouse.dagster.definitions.recompute import with_proof
 from lakehouse.dagster.definitions.validation import validate_location
+from lakehouse.dagster.expectation_checks import with_quarantines
 from lakehouse.dagster.failures import as_dagster_failures, explaining_errors
 from lakehouse.dagster.follow.sensor import sensor_of
 from lakehouse.dagster.io_manager import code_location_of, writer_of
 from lakehouse.dagster.nights.keeping import Upkeep, upkeep_job
 from lakehouse.dagster.nights.night_schedule import Nightly
-from lakehouse.dagster.quarantines import with_quarantines
 from lakehouse.dagster.remake import remake, with_assets, with_each_once
+from lakehouse.dagster.table_facts import STORAGE_KIND, column_schema, table_metadata
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.location import Storage
+from lakehouse.errors import LakehouseError
 from lakehouse.errors.base import gathering
+from lakehouse.spark.table_version import TableRef
+from lakehouse.spark.types import as_struct
+
+DEFAULT_KINDS = {STORAGE_KIND, "spark"}
+"""The kinds of an asset that names none."""
+_SCHEMA, _CODE = "dagster/column_schema", "dagster/code_references"
+
+
+def with_page(definition: Any, table: AssetTable) -> Any:
+    """The asset, or the spec of a table, with what its page shows; what the user gave stays."""
+    ref = table.ref
+    if ref is None:
+        return definition
+    facts: dict[str, Any] = {**table_metadata(ref), **_columns(ref), **_code(definition)}
+
+    def shown(spec: dg.AssetSpec) -> dg.AssetSpec:
+        missing = {name: value for name, value in facts.items() if name not in spec.metadata}
+        kinds = set[str]() if spec.kinds or table.is_spec else DEFAULT_KINDS
+        return spec.merge_attributes(metadata=missing, kinds=kinds)
+
+    if isinstance(definition, dg.AssetSpec):
+        return shown(definition)
+    return definition.map_asset_specs(shown)
+
+
+def _columns(ref: TableRef) -> dict[str, Any]:
+    """The columns of a table of this machine, by its log; nothing of a table that is elsewhere or is not there yet."""
+    if ref.files is None or ref.files.storage is not Storage.FILES or ref.why_only_spark() is not None:
+        return {}
+    log = FileLog(ref.files, ref.name)
+    try:
+        head = log.head()
+        schema = None if head is None else log.file_schema(head.version)
+    except LakehouseError:  # a run says so; the code location loads all the same
+        return {}
+    return {} if schema is None else {_SCHEMA: column_schema(as_struct(schema))}
+
+
+def _code(definition: Any) -> dict[str, Any]:
+    """Where the user's function is, whatever is wrapped around it later."""
+    function = function_of(definition) if is_function(definition) else None
+    if function is None:
+        return {}
+    inner = inspect.unwrap(function)
+    try:
+        file, line = inspect.getsourcefile(inner), inspect.getsourcelines(inner)[1]
+    except (OSError, TypeError):  # it was made at a prompt
+        return {}
+    if file is None:
+        return {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        reference = dg.LocalFileCodeReference(file_path=str(Path(file).absolute()), line_number=line)
+        return {_CODE: dg.CodeReferencesMetadataValue(code_references=[reference])}
+
 
 _SENSOR, _NIGHTLY_CHECKS, _UPKEEP = "lakehouse/sensor", "lakehouse/nightly_checks", "lakehouse/upkeep"
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import dagster as dg
 
 from lakehouse.cursor.standings import Standings
-from lakehouse.dagster.code.resource_fields import fields_of
+from lakehouse.dagster.code.digest import fields_of
 from lakehouse.dagster.code.view_texts import only_text_of
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function, write_of
 from lakehouse.dagster.contexts import by_field, log_and_head, pin_source, warn_of_no_rows

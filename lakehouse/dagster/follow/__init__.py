@@ -2,5 +2,5 @@
 
 In: the definitions of a code location, the logs of their tables. Out: run requests, observations, a condition's truth.
 Law: what is unread has one answer, that of `cursor`, and it is read from the logs without Spark.
-Read: followed, partitions, watch, pauses, sensor, automation, cutting.
+Read: followed, partitions, watch, sensor, automation, cutting.
 """

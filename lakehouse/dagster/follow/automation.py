@@ -15,8 +15,7 @@ from dagster import AutomationContext, AutomationResult
 
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
-from lakehouse.dagster.follow.pauses import Pauses
-from lakehouse.dagster.follow.watch import Behind, Look, Looks, Watch
+from lakehouse.dagster.follow.watch import Behind, Look, Looks, Pauses, Watch
 from lakehouse.dagster.one_driver import SILENT, silence
 from lakehouse.dagster.remake import with_parts
 from lakehouse.errors import DefinitionError

@@ -125,14 +125,7 @@ def _downstream(mapping: dg.PartitionMapping, key: str, source: PartitionsDef, o
 def upstream_keys(
     asset: dg.AssetsDefinition, source: dg.AssetKey, source_def: PartitionsDef, partition: str | None
 ) -> list[str]:
-    """The partitions of a source that Dagster maps to a run.
-
-    Args:
-        asset: The asset.
-        source: The source's key.
-        source_def: Its partitions.
-        partition: The partition of the run; None if the asset has none.
-    """
+    """The partitions of a source that Dagster maps to a run."""
     own_def, mapping = asset.partitions_def, asset.get_partition_mapping_for_dep(source)
     if own_def is None or partition is None:
         own_def, own = None, None
@@ -145,13 +138,7 @@ def upstream_keys(
 
 
 def slice_read(asset: dg.AssetsDefinition, source: AssetTable, partition: str | None) -> Slice | None:
-    """The partitions of a source that a run reads; None if it reads all of the source.
-
-    Args:
-        asset: The asset that reads.
-        source: The source.
-        partition: The partition of the run; None if the asset has none.
-    """
+    """The partitions of a source that a run reads; None if it reads all of the source."""
     definition = source.partitions_def
     if definition is None or not source.declared.partition_columns or not maps_partitions(asset, source.key):
         return None

@@ -12,8 +12,7 @@ from dagster import RunsFilter
 
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.follow.followed import LeftOut, can_follow
-from lakehouse.dagster.follow.pauses import Pauses
-from lakehouse.dagster.follow.watch import WHOLE, Behind, Look, Watch
+from lakehouse.dagster.follow.watch import WHOLE, Behind, Look, Pauses, Watch
 from lakehouse.dagster.io_manager import managed_tables
 from lakehouse.dagster.one_driver import SILENT, UNDER_WAY, silence
 from lakehouse.dagster.resources import value_of

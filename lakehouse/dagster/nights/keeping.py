@@ -19,10 +19,10 @@ from lakehouse.commit.rivals import classify
 from lakehouse.cursor.definition import digest
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.contexts import to_log
+from lakehouse.dagster.expectation_checks import writer_of_table
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.nights.night_schedule import end_of_night, night_schedule, refuse_no_limit
 from lakehouse.dagster.one_driver import driver_tag, runs_writing
-from lakehouse.dagster.quarantines import writer_of_table
 from lakehouse.dagster.run_tags import KEEPING, UPKEEP_OF
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.file_log import FileLog
@@ -115,11 +115,6 @@ class UpkeepResult:
 def look(table: AssetTable, code_location: CodeLocation, readable: ReadableLogs) -> TableUpkeep | None:
     """What a table needs, by logs alone; None if there is no table yet, or if only Spark can list its files.
 
-    Args:
-        table: The table.
-        code_location: Says which tables read it. Only their logs are looked at.
-        readable: The logs of the code location.
-
     Raises:
         UnreadableLogError: Its log cannot be read.
     """
@@ -141,16 +136,7 @@ def keep(
     steps: Steps | None = None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> UpkeepResult:
-    """Does what is due of a table. Spark starts only if something is.
-
-    Args:
-        manager: The manager of the table.
-        table: The table.
-        upkeep: What it needs.
-        run: The id of the run.
-        steps: The steps of this run; None for all.
-        is_over: Whether no further statement is to be started.
-    """
+    """Does what is due of a table. Spark starts only if something is."""
     steps = steps_of(upkeep.tasks) if steps is None else steps
     if not steps.now or is_over():
         return UpkeepResult(upkeep, rest=(*steps.now, *steps.rest))

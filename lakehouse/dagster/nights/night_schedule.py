@@ -39,14 +39,7 @@ class Nightly:
 
 
 def night_schedule(job: dg.JobDefinition, cron_schedule: str, timezone: str | None, text: str) -> dg.ScheduleDefinition:
-    """The schedule of a job: on from the start, because to name a cron schedule is the consent.
-
-    Args:
-        job: The job. Its tags tell it from the job of this name in another code location.
-        cron_schedule: When a night begins.
-        timezone: The time zone of the cron schedule; None for UTC.
-        text: What the nights do.
-    """
+    """The schedule of a job: on from the start, because to name a cron schedule is the consent."""
 
     @dg.schedule(
         name=job.name,
@@ -66,14 +59,7 @@ def night_schedule(job: dg.JobDefinition, cron_schedule: str, timezone: str | No
 
 
 def missed_night(night: Nightly, instance: dg.DagsterInstance, since: float, now: float) -> datetime | None:
-    """When the newest night was to begin, if somebody waited for it and it has no run that went well; else None.
-
-    Args:
-        night: When the nights begin.
-        instance: Has the runs.
-        since: Since when somebody waits, in seconds since the epoch.
-        now: Seconds since the epoch.
-    """
+    """When the newest night was to begin, if somebody waited for it and it has no run that went well; else None."""
     nights = reverse_cron_string_iterator(now - _LATE, night.cron_schedule, night.timezone or "UTC")
     begin = next(nights).astimezone(UTC)
     if since >= begin.timestamp():

@@ -12,7 +12,7 @@ import pytest
 from deltalake import write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table, change_sensor
-from lakehouse.dagster.follow.pauses import FIRST_PAUSE
+from lakehouse.dagster.follow.watch import FIRST_PAUSE
 from tests.support.daily import run_day
 from tests.support.marked_tables import FEED, append, run
 from tests.support.tables import DAYS, orders

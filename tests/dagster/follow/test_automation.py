@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 from pyspark.sql import DataFrame
 
 from lakehouse import Changes, DeltaIOManager, Merge, Overwrite, Table, automation, change_sensor, validate
-from lakehouse.dagster.follow.pauses import FIRST_PAUSE
+from lakehouse.dagster.follow.watch import FIRST_PAUSE
 from lakehouse.dagster.one_driver import SILENT
 from tests.support.daily import run_day
 from tests.support.marked_tables import FEED, append, run

@@ -51,14 +51,7 @@ class Health(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """What was found about one thing.
-
-    Args:
-        about: The thing.
-        health: What is thought of it.
-        what: What was found, as a sentence or as a clause.
-        command: The command that mends it; None if none does, or if nothing is wrong.
-    """
+    """What was found about one thing."""
 
     about: str
     health: Health

@@ -93,13 +93,7 @@ def log_of(table: str, logs: "Mapping[str, FileLog]") -> "FileLog":
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """The table that a command line names, and who reads its rows.
-
-    Args:
-        ref: The table.
-        session: Returns the session that reads its rows.
-        key: The key that it declares; empty if it declares none.
-    """
+    """The table that a command line names, and who reads its rows."""
 
     ref: "TableRef"
     session: "Callable[[], SparkSession]"

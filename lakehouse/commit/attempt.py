@@ -25,12 +25,7 @@ from lakehouse.writes.write import Write, plan
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """A write on its way into the table, and the attempts that it has lost so far.
-
-    Args:
-        began: When it began, by the clock.
-        lost: The lost attempts. Both loops share them, because they share the limit.
-    """
+    """A write on its way into the table, and the attempts that it has lost so far."""
 
     spark: SparkSession
     run: Run

@@ -63,13 +63,7 @@ _METADATA_DOMAIN = "conflicting metadata domain"
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """What Delta said about a commit that failed.
-
-    Args:
-        kind: What it means.
-        partition: The rival's partition ("[day=2013-01-01]"), if the message names it.
-        condition: Delta's or Spark's error condition.
-    """
+    """What Delta said about a commit that failed."""
 
     kind: ConflictKind
     partition: str | None = None

@@ -150,14 +150,7 @@ class ConcurrentWrite:
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """Whether a write can lose to another one that commits first.
-
-    Args:
-        verdict: The answer.
-        why: One sentence.
-        exceptions: What the loser may get, Delta's names; empty if it cannot lose.
-        remedy: What avoids it; empty if it cannot lose.
-    """
+    """Whether a write can lose to another one that commits first."""
 
     verdict: Verdict
     why: str

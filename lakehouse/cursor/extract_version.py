@@ -12,12 +12,7 @@ _LONG = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class ExtractVersion:
-    """Which extract of its source a table holds. Versions of one kind have an order.
-
-    Args:
-        kind: What the version is; one kind for all extracts of a table.
-        value: The version; a moment is in UTC.
-    """
+    """Which extract of its source a table holds. Versions of one kind have an order."""
 
     kind: Kind
     value: SnapshotVersion

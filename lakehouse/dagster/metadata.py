@@ -41,12 +41,7 @@ _PANIC = "PanicException"
 
 @dataclass(frozen=True, slots=True)
 class KnownFacts:
-    """Fetches facts about a table that already holds the result.
-
-    Args:
-        asset: The name of the table in messages.
-        tell: Receives a line about each fact that is left out.
-    """
+    """Fetches facts about a table that already holds the result."""
 
     asset: str
     tell: Callable[[str], None]

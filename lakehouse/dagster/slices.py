@@ -77,11 +77,7 @@ def _keyless(start: datetime, end: datetime, fmt: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class KeysOfRows:
-    """The partitions whose run reads or writes a row: the inverse of the predicate of `slice_of`.
-
-    Args:
-        dimensions: What finds the part of the key, by the name of the dimension, and the column in lower case.
-    """
+    """The partitions whose run reads or writes a row: the inverse of the predicate of `slice_of`."""
 
     dimensions: Mapping[str, tuple[str, Inverse]]
 

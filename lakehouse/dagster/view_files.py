@@ -130,17 +130,7 @@ def _keys(views: "Sequence[_FileView]", specs: Iterable[Defined]) -> dict[str, d
 
 @dataclass(frozen=True, slots=True)
 class _FileView:
-    """A file that holds a view.
-
-    Args:
-        path: Where it is.
-        subfolder: The subfolder that holds it, with an underscore between the parts; empty if none does.
-        text: Its text.
-        statement: What it says.
-        query: Its query, with the input behind each table.
-        snapshots: The tables that are read as snapshots, in lower case.
-        table: What its head declares of its table.
-    """
+    """A file that holds a view."""
 
     path: Path
     subfolder: str

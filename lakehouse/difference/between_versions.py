@@ -22,14 +22,7 @@ _SIDES = (_BEFORE, _AFTER)
 
 @dataclass(frozen=True, slots=True)
 class RowDiff:
-    """One row that differs. Values are texts, as Spark prints them; None is NULL.
-
-    Args:
-        change: What became of it: insert, update, delete.
-        key: Its key; empty if the table has none.
-        before: Its other values in the earlier version, of an update those that differ; None of an insert.
-        after: The same in the later version; None of a delete.
-    """
+    """One row that differs. Values are texts, as Spark prints them; None is NULL."""
 
     change: str
     key: Mapping[str, str | None]
@@ -39,14 +32,7 @@ class RowDiff:
 
 @dataclass(frozen=True, slots=True)
 class VersionDiff:
-    """What two versions hold differently.
-
-    Args:
-        counts: How many rows.
-        rows: Some of them, in the order of their keys.
-        added: The columns that only the later version has.
-        dropped: The columns that only the earlier version has.
-    """
+    """What two versions hold differently."""
 
     counts: Rows
     rows: tuple[RowDiff, ...]

@@ -55,13 +55,7 @@ _ANSWER = "__lakehouse_expect_{}"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The rows of a result by what its table expects of them.
-
-    Args:
-        taken: Those that the table takes.
-        rejected: Those for its quarantine, with the names of what they break; None if the table has no quarantine.
-        rejects: Whether there may be such rows.
-    """
+    """The rows of a result by what its table expects of them."""
 
     taken: DataFrame
     rejected: DataFrame | None = None

@@ -85,14 +85,7 @@ class ReplaceMatched:
 
 @dataclass(frozen=True, slots=True)
 class DeleteMatched:
-    """Rows that have one of the keys are deleted, and nothing else is done.
-
-    Args:
-        keys: The keys.
-        counts: How many rows they are.
-        within: A condition that each of these rows fulfils; None if none is known.
-        nulls: Whether a key may be NULL.
-    """
+    """Rows that have one of the keys are deleted, and nothing else is done."""
 
     keys: DataFrame
     counts: Rows
@@ -140,13 +133,7 @@ Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | ReplaceMatche
 
 @dataclass(frozen=True, slots=True)
 class WithQuarantine:
-    """Two statements: of the quarantine of a table, which is executed first, and of the table.
-
-    Args:
-        run: The run as one of the quarantine.
-        first: The statement of the quarantine.
-        then: The statement of the table.
-    """
+    """Two statements: of the quarantine of a table, which is executed first, and of the table."""
 
     run: Run
     first: Statement | Skip

@@ -86,13 +86,7 @@ def clause(text: str) -> str:
 
 @dataclass
 class Gathered:
-    """What was refused of definitions, in spite of which the rest of them is looked at.
-
-    Args:
-        errors: The errors, each with the asset that it is about, if one is known.
-        unread: The asset keys whose definitions could not be read.
-        hides_more: Whether there may be others of these, whose keys are not known.
-    """
+    """What was refused of definitions, in spite of which the rest of them is looked at."""
 
     errors: list[tuple[str | None, Exception]] = field(default_factory=list[tuple[str | None, Exception]])
     unread: set[str] = field(default_factory=set[str])

@@ -12,13 +12,7 @@ WORDS = 60
 
 @dataclass(frozen=True, slots=True)
 class TextPlace:
-    """A place in the text of a view.
-
-    Args:
-        line: Its line; the first one is 1.
-        column: The column of its first character; the first one is 1.
-        words: The text there.
-    """
+    """A place in the text of a view."""
 
     line: int
     column: int

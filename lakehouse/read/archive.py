@@ -30,12 +30,7 @@ COMMIT_VERSION = LOG_NAMES[VERSION]
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What an archive holds of a source's feed.
-
-    Args:
-        at: The archive, pinned.
-        range: The versions of the source whose every change it holds.
-    """
+    """What an archive holds of a source's feed."""
 
     at: TableVersion
     range: VersionRange

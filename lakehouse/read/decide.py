@@ -65,12 +65,7 @@ def lost_remedy(asset: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """The whole source is read and compared with the table, and the rows that differ are written.
-
-    Args:
-        reason: Why, as the second half of a sentence.
-        on_request: Whether a user asked for it.
-    """
+    """The whole source is read and compared with the table, and the rows that differ are written."""
 
     reason: str
     on_request: bool = False

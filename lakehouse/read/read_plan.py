@@ -162,13 +162,7 @@ class ReadFeed:
 
 @dataclass(frozen=True, slots=True)
 class ReadArchive:
-    """An archive is read, because the feed cannot answer.
-
-    Args:
-        facts: What is known of the input.
-        archived: What the archive holds.
-        gap: Why the feed is not read, as the second half of a sentence.
-    """
+    """An archive is read, because the feed cannot answer."""
 
     facts: InputFacts = field(repr=False)
     archived: Archived

@@ -28,14 +28,7 @@ _UNORDERED: tuple[type[DataType], ...] = (MapType, VariantType, CalendarInterval
 
 @dataclass(frozen=True, slots=True)
 class ColumnChoice:
-    """All columns, those of a list, or all but those of a list.
-
-    Args:
-        option: The name of the option that lists columns.
-        except_option: The name of the option that leaves columns out.
-        only: The columns of the first; None if the option is not given.
-        without: The columns of the second; None if the option is not given.
-    """
+    """All columns, those of a list, or all but those of a list."""
 
     option: str
     except_option: str
@@ -68,13 +61,7 @@ class ColumnChoice:
 
 @dataclass(frozen=True, slots=True)
 class ResultColumns:
-    """The key and the other columns of the result, under the names that the events give them.
-
-    Args:
-        keys: The columns that identify an entity.
-        values: The other columns that are kept.
-        schema: The columns of the events.
-    """
+    """The key and the other columns of the result, under the names that the events give them."""
 
     keys: tuple[str, ...]
     values: tuple[str, ...]

@@ -28,14 +28,7 @@ asked."""
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One file of Maven's repository.
-
-    Args:
-        organisation: Maven's group id.
-        name: The artifact id.
-        revision: The version.
-        sha256: Of the file.
-    """
+    """One file of Maven's repository."""
 
     organisation: str
     name: str

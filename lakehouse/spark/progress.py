@@ -109,13 +109,7 @@ class Stage(Protocol):
 
 @dataclass(eq=False)
 class QueryWatch:
-    """Turns Spark's reports, a few seconds apart or several a second, into a message every `Listeners.pause` seconds.
-
-    Args:
-        spark: The session whose queries are reported.
-        doing: What the step is at; the listeners' `Doing` says another.
-        now: The time in seconds.
-    """
+    """Turns Spark's reports, of any number a second, into a message every `Listeners.pause` seconds."""
 
     spark: SparkSession
     doing: str = "computing"

@@ -22,13 +22,7 @@ _OF_THE_HEAD = ("id", "properties", "partitionColumns")
 
 
 class SparkLog:
-    """The log of a Delta table, read through `DESCRIBE DETAIL` and `DESCRIBE HISTORY`.
-
-    Args:
-        spark: A session that can see the table.
-        identifier: The table as SQL names it.
-        table: The table's name in messages.
-    """
+    """The log of a Delta table, read through `DESCRIBE DETAIL` and `DESCRIBE HISTORY`."""
 
     def __init__(self, spark: SparkSession, identifier: str, table: str) -> None:
         self._spark = spark
@@ -191,12 +185,7 @@ class TableRef:
 
 @dataclass(frozen=True)
 class ReadableLogs:
-    """The logs of tables that can be read without Spark, and why the others cannot.
-
-    Args:
-        logs: The logs, by the names of the tables.
-        out_of_reach: Why only Spark can read its log, as a clause, by the name of each other table.
-    """
+    """The logs of tables that can be read without Spark, and why the others cannot."""
 
     logs: Mapping[str, FileLog]
     out_of_reach: Mapping[str, str]

@@ -61,12 +61,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class DuePart:
-    """A partition, or a table without partitions, whose files are to be rewritten.
-
-    Args:
-        where: The condition that selects the partition; empty for the table.
-        bytes: How much is rewritten.
-    """
+    """A partition, or a table without partitions, whose files are to be rewritten."""
 
     where: str
     bytes: int
@@ -250,14 +245,7 @@ checked between statements."""
 
 @dataclass(frozen=True, slots=True)
 class UpkeepStep:
-    """One statement.
-
-    Args:
-        work: What it does.
-        where: The condition that selects its partitions; empty for the table.
-        parts: How many partitions these are; 0 for the table.
-        bytes: How much it rewrites.
-    """
+    """One statement."""
 
     work: UpkeepWork
     where: str = ""

@@ -58,12 +58,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class TablePast:
-    """What commits say of the past of a table.
-
-    Args:
-        files: The files that they named and that the newest version does not use, oldest first.
-        times: When each of the commits was made, in milliseconds since the epoch.
-    """
+    """What commits say of the past of a table."""
 
     files: tuple[PastFile, ...]
     times: Mapping[int, int]

@@ -33,15 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class LocatedError:
-    """What is refused, and where.
-
-    Args:
-        file: The file, as a path from the current directory if it is below that; empty if no file is known.
-        line: The line, from 1.
-        column: The column, from 1.
-        code: The code of the error; of an error that is not the library's, its class.
-        sentence: What is wrong, and what to do, in one line.
-    """
+    """What is refused, and where."""
 
     file: str
     line: int

@@ -177,13 +177,7 @@ def code_of(function: Any) -> Code | None:
 
 @dataclass
 class _Graph:
-    """What has been met of the code.
-
-    Args:
-        function: The asset's function as Dagster has it.
-        innermost: The function in it that no decorator made.
-        roots: The folders of the projects of the functions that the function is made of.
-    """
+    """What has been met of the code."""
 
     function: Any
     innermost: Any

@@ -26,12 +26,7 @@ Chain: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of Python, as it is now.
-
-    Args:
-        tree: Its syntax tree.
-        functions: The trees of its functions by their names and first lines; of several lambdas on a line all.
-    """
+    """A file of Python, as it is now."""
 
     tree: ast.Module
     functions: Mapping[tuple[str, int], list[ast.AST]]

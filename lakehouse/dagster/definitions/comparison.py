@@ -59,13 +59,7 @@ def compare(checked: Checked, sample: Sample) -> Finding:
 
 @dataclass(frozen=True)
 class _Input:
-    """A source, and how far the rows that are compared have read it.
-
-    Args:
-        source: The source.
-        at: The position.
-        slice: The source's partitions that a run reads; None for all of it.
-    """
+    """A source, and how far the rows that are compared have read it."""
 
     source: FollowedSource
     at: Position
@@ -74,14 +68,7 @@ class _Input:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """The rows of a table that are compared.
-
-    Args:
-        checked: The table.
-        asset: Its asset.
-        partition: The partition; None for a table without partitions.
-        cursor: How far the table, or the partition, has read.
-    """
+    """The rows of a table that are compared."""
 
     checked: Checked
     asset: dg.AssetsDefinition

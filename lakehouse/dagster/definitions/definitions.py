@@ -103,13 +103,7 @@ _SENSOR, _NIGHTLY_CHECKS, _UPKEEP = "lakehouse/sensor", "lakehouse/nightly_check
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """What is added.
-
-    Args:
-        sensor: The name of the change sensor; None for no sensor.
-        night: When the nightly checks begin; None for no nightly checks.
-        upkeep: When tables are kept in shape; None for no upkeep.
-    """
+    """What is added."""
 
     sensor: str | None = None
     night: Nightly | None = None

@@ -74,12 +74,7 @@ Logs: TypeAlias = Callable[[TableRef], tuple[Log, Head | None]]
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a table has not read is unknown: only Spark could tell, or nobody can tell now.
-
-    Args:
-        reason: Why, as a clause or a sentence.
-        missing: The sources that have no table; none where the reason is another.
-    """
+    """What a table has not read is unknown: only Spark could tell, or nobody can tell now."""
 
     reason: str
     missing: frozenset[dg.AssetKey] = frozenset()

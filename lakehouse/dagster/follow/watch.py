@@ -111,12 +111,7 @@ def _follow(table: AssetTable, sources: Sequence[AssetTable]) -> Followed | str:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What one look showed.
-
-    Args:
-        tables: Of each incremental table.
-        data_versions: Of each source that no asset makes, its id and the last version that changed a row.
-    """
+    """What one look showed."""
 
     tables: Mapping[dg.AssetKey, Look]
     data_versions: Mapping[dg.AssetKey, str]
@@ -276,11 +271,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """What is remembered of one table: each partition has a pause of its own, so that one that fails delays no other.
-
-    Args:
-        by_partition: That of each partition that is behind, by its key; of a table without partitions, by `WHOLE`.
-    """
+    """What is remembered of one table: a pause for each partition, so that one that fails delays no other."""
 
     by_partition: Mapping[str, Pause] = field(default_factory=dict[str, Pause])
 

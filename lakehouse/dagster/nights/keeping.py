@@ -72,14 +72,7 @@ class Upkeep:
 
 @dataclass(frozen=True, slots=True)
 class UpkeepResult:
-    """What became of the upkeep of a table.
-
-    Args:
-        upkeep: What it needed.
-        steps: The steps that were carried out.
-        rest: The steps that are due in the next run.
-        files_after: How many files it has afterwards; None if nothing was done.
-    """
+    """What became of the upkeep of a table."""
 
     upkeep: TableUpkeep
     steps: tuple[UpkeepStep, ...] = ()
@@ -285,13 +278,7 @@ class _Night:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """The turn of a table in a night.
-
-    Args:
-        result: What became of its upkeep.
-        is_late: Whether the limit of the night was reached.
-        writer: The run that was writing the table when no further statement was started; None if none was.
-    """
+    """The turn of a table in a night."""
 
     result: UpkeepResult
     is_late: bool

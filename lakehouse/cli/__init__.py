@@ -1,9 +1,8 @@
 """The `lakehouse` command.
 
 In: arguments. Out: text, or one JSON document with `--json`; an exit code.
-The folder `runs` is the command `run`, `checking` is `check`, `keeping` is `readers` and `upkeep`; `pages` is how
-answers look.
+The folder `runs` is the command `run`; `pages` is how answers look.
 Law: a command needs no JVM where the log is enough, and nothing is imported that it does not need.
-Read: main, command, loading; then what the commands answer: tables, graph, status,
-table_rows, retention, before_a_run, doctor, spark, new.
+Read: main, command, loading; then what the commands answer: tables, graph, status, table_rows,
+retention, before_a_run, check (column_refusals), doctor, spark, new.
 """

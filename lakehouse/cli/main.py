@@ -17,7 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "check": (
         "what no run could do with these definitions: one line for each finding, without Spark",
-        "lakehouse.cli.checking.check:CHECK",
+        "lakehouse.cli.check:CHECK",
     ),
     "conflicts": (
         "which writers of one table can conflict, with which outcome, and what avoids it",

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -40,81 +40,39 @@ class Jar:
         return f"{self.name}-{self.revision}.jar"
 
 
-def _delta(spark: str, sha256: str) -> Jar:
-    return Jar("io.delta", f"delta-spark_{spark}_2.13", "4.4.0", sha256)
+_PINNED = """
+4.0 delta io.delta delta-spark_4.0_2.13 4.4.0 49e899667168b9412f83cbe894ce264107d7b896d6c5e12edca4e216845c1104
+4.1 delta io.delta delta-spark_4.1_2.13 4.4.0 75a9400986853c061f5109f012547de2545a5759e5e752e5ef633dabe16a4f10
+4.2 delta io.delta delta-spark_4.2_2.13 4.4.0 27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead
+* delta io.delta delta-storage 4.4.0 c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc
+* delta io.delta delta-kernel-api 4.4.0 ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11
+* delta io.delta delta-kernel-defaults 4.4.0 225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b
+* delta io.delta delta-kernel-unitycatalog 4.4.0 cea22dfb4ac562b3cd27bf652697750e8336009d73fb06631363aaaad5345ffa
+* delta io.unitycatalog unitycatalog-client 0.6.0 48257499a86b801a3e2372cec55ac226ca1c1c7eabe5c118e7302f29a1fdbc19
+* delta io.unitycatalog unitycatalog-hadoop 0.6.0 c47b63c961c87102b9e1d63809a0915ba4c86b7652f57c8d39ca3a05b441a150
+4.0 s3 org.apache.hadoop hadoop-aws 3.4.1 01334a07e179cae2b7e251f24857f11e3759108c9d6a79dcbe362a4295227da2
+4.0 s3 software.amazon.awssdk bundle 2.24.6 890bf9f2a80488f7a8aa8277d64d13a9ea3a3cdff8607ef3b63a878d8b467b41
+4.1 s3 org.apache.hadoop hadoop-aws 3.4.2 d2d24e6b715b5656b9d238bf13b6682a07e2004dd36aad74a73aeb854319f4d9
+4.1 s3 software.amazon.awssdk bundle 2.29.52 62638f33045690c6bc5e496b54b0b2e89a9ad38cbedacdf6e017fea6bc85f55c
+4.1 s3 software.amazon.s3.analyticsaccelerator analyticsaccelerator-s3 1.2.1 11029552e37408e41e689b20150f4b372e0b4f232de321ccafd0fcf443cdfb5a
+4.2 s3 org.apache.hadoop hadoop-aws 3.5.0 66bd9eefb938b1a1657487324b63c13df2d8b17164a1dd24e0ef37b905bc5baa
+4.2 s3 software.amazon.awssdk bundle 2.35.4 db4b55f24ad1b4e70f17eb1717a4de76a8dadc5a27d764be7c44ff67b2c1c677
+4.2 s3 software.amazon.s3.analyticsaccelerator analyticsaccelerator-s3 1.3.1 4959a9747cbb479c73c3ffbcd479bee5b014f8b2880994585a8693fb9d24675e
+"""  # noqa: E501
+"""For a minor version of Spark, or for all: the use, Maven's group, artifact and version, SHA-256.
 
-
-def _hadoop(revision: str, sha256: str) -> Jar:
-    return Jar("org.apache.hadoop", "hadoop-aws", revision, sha256)
-
-
-def _aws(revision: str, sha256: str) -> Jar:
-    return Jar("software.amazon.awssdk", "bundle", revision, sha256)
-
-
-def _accelerator(revision: str, sha256: str) -> Jar:
-    return Jar("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", revision, sha256)
-
-
-_DELTA: Mapping[str, Jar] = {
-    "4.0": _delta("4.0", "49e899667168b9412f83cbe894ce264107d7b896d6c5e12edca4e216845c1104"),
-    "4.1": _delta("4.1", "75a9400986853c061f5109f012547de2545a5759e5e752e5ef633dabe16a4f10"),
-    "4.2": _delta("4.2", "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead"),
-}
-"""One Delta for each minor version of Spark: the same release, compiled against that Spark."""
-
-# What delta-spark needs beyond what pyspark ships: its other 26 dependencies are in pyspark/jars already.
-_BESIDE_DELTA = (
-    Jar("io.delta", "delta-storage", "4.4.0", "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc"),
-    Jar("io.delta", "delta-kernel-api", "4.4.0", "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11"),
-    Jar(
-        "io.delta", "delta-kernel-defaults", "4.4.0", "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b"
-    ),
-    Jar(
-        "io.delta",
-        "delta-kernel-unitycatalog",
-        "4.4.0",
-        "cea22dfb4ac562b3cd27bf652697750e8336009d73fb06631363aaaad5345ffa",
-    ),
-    Jar(
-        "io.unitycatalog",
-        "unitycatalog-client",
-        "0.6.0",
-        "48257499a86b801a3e2372cec55ac226ca1c1c7eabe5c118e7302f29a1fdbc19",
-    ),
-    Jar(
-        "io.unitycatalog",
-        "unitycatalog-hadoop",
-        "0.6.0",
-        "c47b63c961c87102b9e1d63809a0915ba4c86b7652f57c8d39ca3a05b441a150",
-    ),
-)
-_S3: Mapping[str, tuple[Jar, ...]] = {
-    "4.0": (
-        _hadoop("3.4.1", "01334a07e179cae2b7e251f24857f11e3759108c9d6a79dcbe362a4295227da2"),
-        _aws("2.24.6", "890bf9f2a80488f7a8aa8277d64d13a9ea3a3cdff8607ef3b63a878d8b467b41"),
-    ),
-    "4.1": (
-        _hadoop("3.4.2", "d2d24e6b715b5656b9d238bf13b6682a07e2004dd36aad74a73aeb854319f4d9"),
-        _aws("2.29.52", "62638f33045690c6bc5e496b54b0b2e89a9ad38cbedacdf6e017fea6bc85f55c"),
-        _accelerator("1.2.1", "11029552e37408e41e689b20150f4b372e0b4f232de321ccafd0fcf443cdfb5a"),
-    ),
-    "4.2": (
-        _hadoop("3.5.0", "66bd9eefb938b1a1657487324b63c13df2d8b17164a1dd24e0ef37b905bc5baa"),
-        _aws("2.35.4", "db4b55f24ad1b4e70f17eb1717a4de76a8dadc5a27d764be7c44ff67b2c1c677"),
-        _accelerator("1.3.1", "4959a9747cbb479c73c3ffbcd479bee5b014f8b2880994585a8693fb9d24675e"),
-    ),
-}
-"""The S3 client of the Hadoop that a pyspark ships, and what that client asks for."""
+Each Spark has its own build of one Delta, whose other 26 dependencies are in pyspark/jars already. For S3: the client
+of the Hadoop that a pyspark ships, and what that client asks for.
+"""
 
 
 def delta_jars(spark: str | None = None) -> tuple[Jar, ...]:
-    """Delta's jars for a version of Spark.
+    """Delta's jars for a version of Spark; that of the installed PySpark unless it is given.
 
     Raises:
         SetupError (VERSION): There is no Delta for it.
     """
-    return (_DELTA[_tested_minor(spark)], *_BESIDE_DELTA)
+    return _jars_for("delta", spark or version("pyspark"))
 
 
 def s3_jars(spark: str | None = None) -> tuple[Jar, ...]:
@@ -123,13 +81,17 @@ def s3_jars(spark: str | None = None) -> tuple[Jar, ...]:
     Raises:
         SetupError (VERSION): It is not tested.
     """
-    return _S3[_tested_minor(spark)]
+    return _jars_for("s3", spark or version("pyspark"))
 
 
-def _tested_minor(spark: str | None) -> str:
-    spark = spark or version("pyspark")
+def _jars_for(use: str, spark: str) -> tuple[Jar, ...]:
     refuse_untested("Spark", spark)
-    return minor(spark)
+    rows = [line.split() for line in _PINNED.split("\n") if line]
+    return tuple(
+        Jar(group, name, revision, sha256)
+        for of, each, group, name, revision, sha256 in rows
+        if each == use and of in ("*", minor(spark))
+    )
 
 
 def class_path(directory: Path = DIRECTORY, jars: Sequence[Jar] = ()) -> str:
@@ -206,17 +168,8 @@ def _retrieve(jars: list[Jar], directory: Path, repository: str | None) -> str:
         '<configurations><conf name="jars"/></configurations>'
         f"<dependencies>{wanted}</dependencies></ivy-module>"
     )
-    command = [
-        java() or "java",
-        "-jar",
-        str(ivy),
-        "-m2compatible",
-        "-ivy",
-        str(module),
-        "-cache",
-        str(directory / "cache"),
-    ]
-    command += ["-retrieve", str(directory / "[artifact]-[revision].[ext]")]
+    command = [java() or "java", "-jar", str(ivy), "-m2compatible", "-ivy", str(module)]
+    command += ["-cache", str(directory / "cache"), "-retrieve", str(directory / "[artifact]-[revision].[ext]")]
     if repository:
         settings = directory / "settings.xml"
         settings.write_text(

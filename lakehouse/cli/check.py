@@ -141,7 +141,7 @@ def _run(given: Namespace) -> Answer:
 
 def _refuse_all(defs: "dg.Definitions", code_location: "CodeLocation") -> None:
     """Refuses what `validate` refuses, and columns that are not there."""
-    from lakehouse.cli.checking.column_refusals import refuse_unknown_columns
+    from lakehouse.cli.column_refusals import refuse_unknown_columns
     from lakehouse.cli.tables import readable_logs
     from lakehouse.dagster.definitions.validation import validate_location
 

@@ -124,7 +124,7 @@ class Analysis:
         """
         try:
             refuse_values_of_the_run(text.args)
-            query = read(text.text, schemas, tuple(text.args))
+            query = read(text.text, schemas, tuple(text.args), is_named=bool(text.columns))
             given = tuple(output.name for output in query.outputs)
             named = _with_declared_names(text, query)
             return cls(text, named, facts, given, digest_of_names(named), asset)

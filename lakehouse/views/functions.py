@@ -61,17 +61,9 @@ FORMS = frozenset({"array", "cast", "exists", "if", "interval", "map", "struct",
 
 AGGREGATES = frozenset(
     {
-        *(
-            "any_value",
-            "approx_count_distinct",
-            "approx_percentile",
-            "array_agg",
-            "avg",
-            "bit_and",
-            "bit_or",
-            "bit_xor",
-        ),
-        *("bitmap_construct_agg", "bitmap_or_agg", "bool_and", "bool_or", "collect_list", "collect_set", "corr"),
+        *("any_value", "approx_count_distinct", "approx_percentile", "array_agg", "avg", "bit_and", "bit_or"),
+        *("bit_xor", "bitmap_construct_agg"),
+        *("bitmap_or_agg", "bool_and", "bool_or", "collect_list", "collect_set", "corr"),
         *("count", "count_if", "count_min_sketch", "covar_pop", "covar_samp", "every", "first", "first_value"),
         *("histogram_numeric", "hll_sketch_agg", "hll_union_agg", "kurtosis", "last", "last_value", "listagg", "max"),
         *("max_by", "mean", "median", "min", "min_by", "mode", "percentile", "percentile_approx", "percentile_cont"),
@@ -83,9 +75,7 @@ AGGREGATES = frozenset(
 """Aggregate functions. Of rows that are equal in their order, some take any one, as in the query itself."""
 
 WINDOW_FUNCTIONS = frozenset(
-    {
-        *("cume_dist", "dense_rank", "lag", "lead", "nth_value", "ntile", "percent_rank", "rank", "row_number"),
-    }
+    ("cume_dist", "dense_rank", "lag", "lead", "nth_value", "ntile", "percent_rank", "rank", "row_number")
 )
 """Functions that stand before OVER alone."""
 

@@ -30,8 +30,7 @@ _CLASSES = (
     *(exp.Bracket, exp.Dot, exp.Lambda, exp.Trim),
     *(exp.Star, exp.Distinct, exp.Filter, exp.Where, exp.IgnoreNulls, exp.RespectNulls, exp.AnyValue),
     *(exp.ArgMax, exp.ArgMin, exp.ApproxQuantile, exp.Quantile),
-    *(exp.Ceil, exp.Floor, exp.Chr, exp.Initcap, exp.Decode, exp.Substring, exp.Transform),
-    *(exp.TsOrDsToDate, exp.TimeStrToTime),
+    *(exp.Substring, exp.Transform, exp.TsOrDsToDate),
     *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered),
 )
 """Parts of a tree beside the functions of which it keeps the name; the last two stand around arguments, unwritten."""
@@ -74,7 +73,7 @@ def _is_printable(node: Expr) -> bool:
         case exp.Add() if _is_interval(node.this) and _is_interval(node.expression):
             return False  # so reads INTERVAL 1 DAY 2 HOURS, which is written without brackets
         case exp.Func() if CALLED in node.meta:
-            return node.meta[CALLED] in PRINTABLE_FUNCTIONS and REWRITTEN not in node.meta
+            return node.meta[CALLED] in PRINTABLE_FUNCTIONS
         case _:
             return isinstance(node, _CLASSES)
 

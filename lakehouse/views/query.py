@@ -42,13 +42,16 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(look_through(text).tables.values()))
 
 
-def read(text: str, schemas: Mapping[str, Mapping[str, str]], args: Collection[str] = ()) -> Query:
+def read(
+    text: str, schemas: Mapping[str, Mapping[str, str]], args: Collection[str] = (), *, is_named: bool = False
+) -> Query:
     """What a text says, as algebra.
 
     Args:
         text: One query of Spark SQL.
         schemas: For each table, its columns, and their types as Spark's `simpleString()` has them.
         args: The names of the parameters that have values.
+        is_named: Whether a head names the columns of the result, so that two of the text may have one name.
 
     Raises:
         ViewError: A view cannot be kept of the text.
@@ -65,7 +68,8 @@ def read(text: str, schemas: Mapping[str, Mapping[str, str]], args: Collection[s
     query = _read_query(reading, tree, {}, ())
     if query.correlated:
         raise correlation(reading, tree)
-    _refuse_names(reading, query.outputs)
+    if not is_named:
+        _refuse_names(reading, query.outputs)
     root = simplify(query.node)
     _require_whole(reading, root)
     return _with_top(reading, tree, reading.query(root, query.outputs))

@@ -46,7 +46,7 @@ class _Writer:
     dialect: str
 
     def of(self, expression: Expression) -> str:
-        return f"({expression.sql(dialect=self.dialect)})"
+        return f"({sqlglot.transpile(expression.sql(dialect='spark'), read='spark', write=self.dialect)[0]})"
 
     def all(self, conditions: tuple[Expression, ...]) -> str:
         return " AND ".join(map(self.of, conditions)) or "TRUE"

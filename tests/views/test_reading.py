@@ -148,7 +148,7 @@ extend cust_10=cust_2 % 2
         """SELECT date_trunc('month', day) AS month, info.a, count(*) AS k FROM orders GROUP BY 1, info.a""",
         """
 group by g_8, g_9: count_10=COUNT(*)
-  extend g_8=DATE_TRUNC('MONTH', day_3), g_9=(info_6).`a`
+  extend g_8=DATE_TRUNC('month', day_3), g_9=(info_6).`a`
     orders orders
 -> month=g_8, a=g_9, k=count_10""",
     ),
@@ -281,6 +281,12 @@ def test_a_last_order_is_dropped_and_said():
 def test_an_expression_without_a_name_has_the_words_of_the_text():
     query = reading("SELECT cust, count(*),\n sum( amount ) FROM orders GROUP BY cust")
     assert [output.name for output in query.outputs] == ["cust", "count(*)", "sum( amount )"]
+
+
+def test_an_alias_may_be_called_as_a_function_is():
+    text = "WITH log(a) AS (SELECT id FROM orders) SELECT year.a, log.a AS b FROM (SELECT id FROM orders) year(a) JOIN log USING (a)"
+    assert [output.name for output in reading(text).outputs] == ["a", "b"]
+    assert names_in(text) == ("orders",)
 
 
 def test_a_hint_changes_nothing():

@@ -39,6 +39,16 @@ def test_a_list_of_columns_names_the_columns_of_the_result():
     assert isinstance(checked.verdict, ByKeys) and checked.verdict.touch.columns == ("place",)
 
 
+def test_two_columns_of_one_name_are_told_apart_by_a_list_of_columns():
+    pairs = "SELECT a.id, b.id FROM orders a JOIN orders b ON a.customer = b.customer"
+    with pytest.raises(ViewError, match="Two columns of the result are called id"):
+        View(pairs).check(TABLES)
+    assert View(ViewText(pairs, columns=(OutputColumn("one"), OutputColumn("other")))).check(TABLES).columns == (
+        "one",
+        "other",
+    )
+
+
 @for_each(
     "view, code",
     [

@@ -11,9 +11,9 @@ from sqlglot.expressions.core import Expr
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Place
-from lakehouse.views.functions import GENERATORS, WINDOW_FUNCTIONS
+from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.grouping import has_aggregate
-from lakehouse.views.sql.parsing import CALLED, Parsed, is_table_name, name_of, parse, place_of, require_known_calls
+from lakehouse.views.sql.parsing import CALLED, Parsed, is_table_name, parse, require_known_calls
 from lakehouse.views.sql.tokens import Token, tokens
 from lakehouse.views.sql.words import Text, cut, of_the_run, span_of
 from lakehouse.views.view_text import NotFollowedError, Reason
@@ -176,7 +176,7 @@ def why_not_followed(parsed: Parsed) -> Reason | None:
             limit.pop()
         else:
             _require_order(parsed, limit)
-    return next(chain.from_iterable(_reasons(parsed, node) for node in parsed.tree.walk()), None) or _why_unread(parsed)
+    return next(chain.from_iterable(_reasons(parsed, node) for node in parsed.tree.walk()), None)
 
 
 def _is_idle(cut: Expr) -> bool:
@@ -269,17 +269,6 @@ def _check_group(parsed: Parsed, node: Expr) -> Reason | None:
     return Reason("GROUP BY has brackets around its columns, or brackets without a column", parsed.at(node, "GROUP"))
 
 
-def _check_function(parsed: Parsed, node: Expr) -> Reason | None:
-    """A function of windows stands before OVER."""
-    name = node.meta.get(CALLED, "")
-    parent = node.parent
-    while isinstance(parent, exp.IgnoreNulls | exp.RespectNulls):
-        parent = parent.parent
-    if name not in WINDOW_FUNCTIONS or isinstance(parent, exp.Window):
-        return None
-    return Reason(f"{name}() has no window", parsed.at(node))
-
-
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _PREDICATES = (*_COMPARISONS, exp.Between, exp.In, exp.Like, exp.ILike, exp.RegexpLike, exp.Is, exp.Not)
 
@@ -300,32 +289,6 @@ _CHECKS: dict[type[Expr], Callable[[Parsed, Expr], Reason | None]] = {
     exp.Table: _check_table,
     exp.Lateral: _check_lateral,
     exp.Group: _check_group,
-    exp.Func: _check_function,
     **dict.fromkeys(_COMPARISONS, _check_comparison),
 }
 """What is looked at more closely."""
-
-
-def _why_unread(parsed: Parsed) -> Reason | None:
-    """A common table expression that is not used, or ORDER BY that reads a table: no scan would be of these."""
-    for cte in parsed.tree.find_all(exp.CTE):
-        within = cte.find_ancestor(exp.Query)
-        if within is not None and next(_uses(within, cte), None) is None:
-            what = f"nothing reads the common table expression {cte.alias}"
-            return Reason(what, parsed.at(cte.args["alias"]))
-    for order in parsed.tree.find_all(exp.Order, exp.Sort, exp.Cluster, exp.Distribute):
-        if (query := order.find(exp.Query)) is not None:
-            return Reason("a subquery stands in ORDER BY", parsed.at(query))
-    return None
-
-
-def _uses(query: Expr, cte: exp.CTE) -> Iterator[exp.Table]:
-    """Where a query may read a common table expression."""
-    for table in query.find_all(exp.Table):
-        if is_table_name(table) and name_of(table) == cte.alias.lower() and place_of(table) not in _own(cte):
-            yield table
-
-
-def _own(cte: exp.CTE) -> frozenset[Place]:
-    """The places of tables within a common table expression, which has no name for itself there."""
-    return frozenset(place_of(table) for table in cte.find_all(exp.Table) if is_table_name(table))

@@ -1,6 +1,5 @@
 """The text of a view as a tree, whose functions know the names by which the text calls them."""
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,20 +7,20 @@ from itertools import pairwise
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.expressions.core import Expr
 
-from lakehouse.errors.views import TextPlace, ViewError
+from lakehouse.errors.views import TextPlace
 from lakehouse.views.algebra import Place
-from lakehouse.views.functions import CALLABLE
-from lakehouse.views.sql.tokens import Token, TokenKind, tokens
-from lakehouse.views.sql.words import CLOSING, OPENING, Text, begins_path
+from lakehouse.views.functions import CALLABLE, ROW_FUNCTIONS
+from lakehouse.views.sql.tokens import Token, TokenKind
+from lakehouse.views.sql.words import Text, begins_path
 from lakehouse.views.view_text import NotFollowedError
 
 CALLED = "called"
 """The key in a node's `meta` under which the function's name stands as the text has it, in lower case."""
 REWRITTEN = "rewritten"
-"""The key in a function's `meta` that is there if sqlglot would write other texts in it: a format, a unit of time."""
+"""The key in a type's `meta` that is there if sqlglot may write another one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +28,6 @@ class Parsed(Text):
     """A text and its tree, whose functions know the name by which the text calls them."""
 
     tree: exp.Query
-
-    @cached_property
-    def starts(self) -> tuple[int, ...]:
-        """The offset of each token."""
-        return tuple(token.start for token in self.tokens)
 
     @cached_property
     def tables(self) -> Mapping[Place, str]:
@@ -89,28 +83,33 @@ def _tables(node: Expr, ctes: frozenset[str]) -> Iterator[exp.Table]:
             yield from _tables(child, ctes)
 
 
-KEPT_FUNCTIONS = frozenset(
+_OF_THE_PARSER = frozenset(
     {
-        *("array_size", "bit_get", "char_length", "character_length", "date_sub", "from_utc_timestamp", "instr", "len"),
-        *("log", "log10", "log2", "map", "named_struct", "reduce", "regexp_like", "sequence", "sha1", "space"),
-        *("str_to_map", "to_char", "to_number", "to_timestamp", "to_unix_timestamp", "to_utc_timestamp", "unix_date"),
+        # a syntax of their own
+        *("date_add", "date_diff", "dateadd", "datediff", "extract", "filter", "overlay", "position", "substr"),
+        *("substring", "timestampadd", "timestampdiff", "transform", "trim"),
+        # what is known of their type, or of their NULL
+        *("bigint", "binary", "boolean", "coalesce", "date", "double", "float", "ifnull", "int", "lcase", "lower"),
+        *("nvl", "smallint", "string", "timestamp", "tinyint", "ucase", "upper"),
     }
 )
-"""Functions of which sqlglot would make others, with another result for some values. It never sees their names."""
+_KEPT = (ROW_FUNCTIONS - _OF_THE_PARSER) | {"map", "percentile"}
+"""Functions whose names the parser never sees: it would write other ones, or lose a column that is a unit."""
 
 
 def _tree(source: Text) -> exp.Query:
     """The tree of a text, in which a call of a function that would become another one is a call of an unknown name."""
     text = source.text
     for name, bracket in pairwise(source.tokens):
-        if bracket.is_symbol("(") and name.is_word(*map(str.upper, KEPT_FUNCTIONS)):
+        if bracket.is_symbol("(") and name.text.lower() in _KEPT:
             text = f"{text[: name.end - 1]}_{text[name.end :]}"
     try:
         trees = [tree for tree in sqlglot.parse(text, dialect="spark") if tree is not None]
     except ParseError as error:
         first = error.errors[0]
-        words, line = str(first["highlight"]), int(first["line"])
-        place = TextPlace(line, max(int(first["col"]) - len(words) + 1, 1), words)
+        line, length = int(first["line"]), len(str(first["highlight"]))
+        column = max(int(first["col"]) - length, 0)
+        place = TextPlace(line, column + 1, source.text.split("\n")[line - 1][column : column + length])
         raise NotFollowedError("its grammar is not known", place) from error
     except (SqlglotError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise NotFollowedError("its grammar is not known") from error
@@ -125,33 +124,11 @@ def _name_functions(parsed: Parsed) -> None:
     for node in parsed.tree.walk():
         if isinstance(node, exp.DataType) and is_cut:  # the tree knows no length, and that there was one
             node.meta[REWRITTEN] = True
-        if isinstance(node, exp.Func) and "start" in node.meta:
-            node.meta[CALLED] = parsed.text[node.meta["start"] : node.meta["end"] + 1].lower()
-            if node.meta[CALLED] in KEPT_FUNCTIONS:
-                node.set("this", node.meta[CALLED])
-            if _texts_of(parsed, node) != _texts_written(node):
-                node.meta[REWRITTEN] = True
-
-
-def _texts_of(parsed: Parsed, call: exp.Func) -> list[str]:
-    """The texts in a call, sorted, without regard to case."""
-    depth, texts = 0, list[str]()
-    for token in parsed.tokens[bisect_left(parsed.starts, call.meta["end"] + 1) :]:
-        depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if token.kind is TokenKind.TEXT:
-            texts.append(token.value.casefold())
-        if depth <= 0:
-            break
-    return sorted(texts)
-
-
-def _texts_written(call: exp.Func) -> list[str] | None:
-    """The texts in a call as sqlglot writes it; None if it cannot."""
-    try:
-        written = tokens(call.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE))
-    except (SqlglotError, AttributeError, LookupError, TypeError, ValueError, ViewError):
-        return None
-    return sorted(token.value.casefold() for token in written if token.kind is TokenKind.TEXT)
+        name = parsed.text[node.meta["start"] : node.meta["end"] + 1] if "start" in node.meta else ""
+        if isinstance(node, exp.Func) and name:
+            node.meta[CALLED] = name.lower()
+        if isinstance(node, exp.Anonymous | exp.Identifier) and name.lower() in _KEPT:  # an alias may have columns too
+            node.set("this", name)
 
 
 _BEFORE_ALL = frozenset({"union", "except", "intersect", "minus", "select"})
@@ -188,38 +165,6 @@ def require_known_calls(parsed: Parsed) -> None:
     for before, token, bracket in zip((None, *parsed.tokens), parsed.tokens, parsed.tokens[1:], strict=False):
         if bracket.is_symbol("(") and token.is_name and token.start not in named:
             _require_known_call(parsed, before, token)
-            _require_whole_call(parsed, token)
-
-
-_UNITS = {"date_trunc": 0, "trunc": 1}
-"""Functions of a unit, and which argument the unit is. The tree keeps no other unit than a text."""
-
-
-def _require_whole_call(parsed: Parsed, token: Token) -> None:
-    """Raise if the tree would lose an argument of a call: nobody would see that its columns decide the value."""
-    name = token.text.lower()
-    if name in _UNITS:
-        unit = next(iter(_arguments(parsed, token)[_UNITS[name] :]), ())
-        if unit and [each.kind for each in unit] != [TokenKind.TEXT]:
-            raise NotFollowedError(f"the unit of {name} is not a text", parsed.of_token(unit[0]))
-    elif name == "percentile" and len(_arguments(parsed, token)) > 2:
-        raise NotFollowedError("percentile has a frequency", parsed.of_token(token))
-
-
-def _arguments(parsed: Parsed, name: Token) -> list[tuple[Token, ...]]:
-    """The tokens of each argument of a call."""
-    depth, arguments, argument = 0, list[tuple[Token, ...]](), list[Token]()
-    for token in parsed.tokens[bisect_left(parsed.starts, name.start) + 1 :]:
-        depth -= token.text in CLOSING
-        if depth == 0 and token.is_symbol(")"):
-            break
-        if depth == 1 and token.is_symbol(","):
-            arguments.append(tuple(argument))
-            argument = []
-        elif depth > 0:
-            argument.append(token)
-        depth += token.text in OPENING
-    return [*arguments, tuple(argument)]
 
 
 def _require_known_call(parsed: Parsed, before: Token | None, token: Token) -> None:

@@ -255,10 +255,17 @@ def of_the_log(src: Changes) -> DataFrame:
 
 
 def of_appended(src: Changes) -> DataFrame:
+    assert src.source.columns, "to have looked at the source says nothing"
     return src.appended()
 
 
-@pytest.mark.parametrize("rows", [(of_appended, of_touched_keys, of_computed_keys), slow((of_a_query, of_the_log))])
+def of_the_source_with_keys(src: Changes) -> DataFrame:
+    return src.touched("id").of(src.source)
+
+
+@pytest.mark.parametrize(
+    "rows", [(of_appended, of_touched_keys, of_computed_keys), slow((of_a_query, of_the_log, of_the_source_with_keys))]
+)
 def test_an_overwrite_of_rows_of_the_changes_alone_is_refused_because_all_other_rows_would_go(
     lake: Lake, rows: tuple[Callable[[Changes], DataFrame], ...]
 ):

@@ -4,18 +4,13 @@ import inspect
 from collections.abc import Collection
 from typing import Any
 
-import pytest
-
-from lakehouse import Append, Changes, Overwrite, Read, Table
+from lakehouse import Changes, Overwrite, Read, Table
 from lakehouse.delta.log import VersionRange
-from lakehouse.errors import WriteError
 from lakehouse.read.content import Content, Everything, Nothing, SourceRead, Use
 from lakehouse.spark.table_version import TableRef, TableVersion
 from tests.support.for_each import for_each
 from tests.support.lake import Lake
-from tests.support.model import DIM, SRC
-from tests.support.raises import raises_code
-from tests.support.slow import slow
+from tests.support.model import SRC
 
 NO_SPARK: Any = None
 FIRST, LATER = Everything(), Nothing()
@@ -87,37 +82,7 @@ def test_an_overwrite_loses_rows_where_rows_of_the_changes_were_taken(
 
 
 def of_appended(src: Changes) -> Overwrite:
-    _ = src.source.columns
     return Overwrite(src.appended())
-
-
-def of_touched(src: Changes) -> Overwrite:
-    return Overwrite(src.touched("id").of(src.source))
-
-
-@pytest.mark.parametrize("asset", [of_appended, slow(of_touched)])
-def test_an_overwrite_of_changed_rows_is_refused_whoever_has_looked_at_the_source(lake: Lake, asset: Any) -> None:
-    lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
-    lake.materialize(asset, Table(key="id"))
-    lake.insert("src", [(3, "c", 30)])
-    with pytest.raises(WriteError, match=r"takes rows of the changes of 'src' \(0, 1\]"):
-        lake.materialize(asset, Table(key="id"))
-    assert [row[0] for row in lake.rows(asset.__name__)] == [1, 2]
-
-
-def test_an_append_that_only_looks_at_the_source_of_an_input_is_refused_when_that_input_changes(lake: Lake) -> None:
-    def landed(src: Changes, dim: Changes) -> Append:
-        _ = dim.source.columns
-        return Append(src.appended())
-
-    lake.create("src", [(1, "a", 10)], SRC)
-    lake.create("dim", [("a", "A", 1)], DIM)
-    lake.materialize(landed)
-    lake.insert("dim", [("b", "B", 1)])
-    with raises_code("LOST_CHANGES") as refused:
-        lake.materialize(landed)
-    assert (refused.value.source, refused.value.answered) == ("dim", ("src",))
-    assert len(lake.commits("landed")) == 1
 
 
 def test_what_the_library_takes_for_itself_says_nothing_of_a_result(lake: Lake) -> None:

@@ -126,7 +126,7 @@ def house(lake: Lake, instance: dg.DagsterInstance) -> Resting:
     return Resting(lake, [orders, names, copies, named, whole, log, past, daily, by_day], instance)
 
 
-def test_a_step_without_changes_calls_no_function_and_asks_for_no_spark(house: Resting) -> None:
+def test_a_step_without_changed_rows_calls_no_function_and_asks_for_no_spark(house: Resting) -> None:
     assert house.step("copies")[:2] == (["copies"], True)
     first = house.instance.get_latest_materialization_event(dg.AssetKey("copies"))
     assert house.step("copies") == ([], False, QUIET)
@@ -137,10 +137,6 @@ def test_a_step_without_changes_calls_no_function_and_asks_for_no_spark(house: R
     last = house.instance.get_latest_materialization_event(dg.AssetKey("copies"))
     versions = [event.asset_materialization.tags["dagster/data_version"] for event in (first, last)]  # type: ignore[union-attr,index]
     assert versions == ["0", "0"], "nobody downstream is woken"
-
-
-def test_commits_without_rows_are_nothing_to_do(house: Resting) -> None:
-    house.run("copies")
     house.lake.sql("OPTIMIZE {orders}")
     house.lake.sql("ALTER TABLE {orders} SET TBLPROPERTIES ('note' = 'kept')")
     assert house.step("copies") == ([], False, QUIET)
@@ -167,17 +163,12 @@ def replaced(house: Resting) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", [recoded, restored, replaced])
-def test_a_step_with_something_to_do_calls_its_function(house: Resting, change: Callable[[Resting], None]) -> None:
+def test_a_step_with_something_to_do_calls_its_function(house: Resting) -> None:
     house.run("copies")
-    change(house)
-    assert house.step("copies")[:2] == (["copies"], True)
-    assert house.lake.rows("copies") == house.lake.rows("orders")
-
-
-@pytest.mark.slow
-def test_a_full_refresh_calls_the_function(house: Resting) -> None:
-    house.run("copies")
+    for change in (recoded, restored, replaced):
+        change(house)
+        assert house.step("copies")[:2] == (["copies"], True), change
+        assert house.lake.rows("copies") == house.lake.rows("orders")
     assert house.step("copies", tags={"lakehouse/full_refresh": "true"})[:2] == (["copies"], True)
 
 
@@ -251,29 +242,21 @@ def test_a_history_says_what_it_tracks_and_asks_for_spark_only_if_its_source_has
     assert "has tracked v and is to track day" in failure(house.run("past", raise_on_error=False))
 
 
-@pytest.mark.slow
-def test_each_partition_has_nothing_to_do_by_itself(house: Resting) -> None:
+def test_a_partition_whose_rows_changed_or_were_removed_is_computed_again_and_no_other(house: Resting) -> None:
     first, second = "2013-01-01", "2013-01-02"
     for day in (first, second):
         house.run("by_day", partition_key=day)
         house.run("daily", partition_key=day)
     assert house.step("daily", partition_key=second) == ([], False, QUIET)
-    house.lake.sql("UPDATE {orders} SET v = 11 WHERE id = 1")
-    house.run("by_day", partition_key=first)
-    assert house.step("daily", partition_key=first)[0] == ["daily"]
-    assert house.lake.rows("daily") == house.lake.rows("by_day")
-
-
-def test_a_partition_that_somebody_has_emptied_is_computed_again_and_no_other(house: Resting) -> None:
-    first, second = "2013-01-01", "2013-01-02"
-    for day in (first, second):
-        house.run("by_day", partition_key=day)
-        house.run("daily", partition_key=day)
     house.lake.sql("DELETE FROM {daily} WHERE day = DATE'2013-01-01'")
     assert house.step("daily", partition_key=second)[::2] == ([], QUIET)
     assert house.step("daily", partition_key=first)[0] == ["daily"]
     assert house.lake.rows("daily") == house.lake.rows("by_day")
     assert house.step("daily", partition_key=first) == ([], False, QUIET)
+    house.lake.sql("UPDATE {orders} SET v = 11 WHERE id = 1")
+    house.run("by_day", partition_key=first)
+    assert house.step("daily", partition_key=first)[0] == ["daily"]
+    assert house.lake.rows("daily") == house.lake.rows("by_day")
 
 
 def test_an_asset_is_still_a_function_that_a_test_may_call(house: Resting) -> None:

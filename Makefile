@@ -13,6 +13,8 @@ FIND_PYTHON = for p in python3 python3.14 python3.13 python3.12 python3.11 pytho
 
 # One history for both, whatever this shell is set up for.
 demo dev: export DAGSTER_HOME := $(CURDIR)/.dagster
+# Modules are compiled once, and not again by each process that a test or the demo starts.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## What can be done here
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile

@@ -58,17 +58,22 @@ def _begun(spark: SparkSession) -> bool:
 RELEASED_WITHIN = 10
 """Seconds."""
 _TXN = "spark.databricks.delta.write.txn"
-_ZONE = "spark.sql.session.timeZone"
+ZONE = "spark.sql.session.timeZone"
 _UTC = frozenset(["UTC", "Etc/UTC", "GMT", "Z", "+00:00"])
 DECIDE_ROWS = {
+    "spark.databricks.delta.insert.preserveNullSourceStructs": "true",
+    "spark.sql.analyzer.lowerEmptyGroupingSetToGlobalAggregate.enabled": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.ansi.relationPrecedence": "false",
     "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.caseSensitive": "false",
+    "spark.sql.charAsVarchar": "false",
     "spark.sql.chunkBase64String.enabled": "true",
     "spark.sql.csv.parser.columnPruning.enabled": "true",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    "spark.sql.execution.arrow.maxRecordsPerOutputBatch": "-1",
+    "spark.sql.execution.pyspark.binaryAsBytes": "true",
     "spark.sql.function.concatBinaryAsString": "false",
     "spark.sql.function.eltOutputAsString": "false",
     "spark.sql.functionResolution.sessionOrder": "second",
@@ -81,6 +86,10 @@ DECIDE_ROWS = {
     "spark.sql.jsonGenerator.writeNullIfWithDefaultValue": "true",
     "spark.sql.lateralColumnAlias.enableImplicitResolution": "true",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.optimizer.decorrelateExistsSubqueryLegacyIncorrectCountHandling.enabled": "false",
+    "spark.sql.optimizer.decorrelateInnerQuery.enabled": "true",
+    "spark.sql.optimizer.mapLookupHashThreshold": "1000",
+    "spark.sql.optimizer.maxIterations": "100",
     "spark.sql.orderByOrdinal": "true",
     "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
@@ -94,10 +103,11 @@ DECIDE_ROWS = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "true",
     "spark.sql.storeAssignmentPolicy": "ANSI",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.variable.substitute": "true",
     "spark.sql.variant.allowDuplicateKeys": "false",
 }
 """Settings of a session, with Spark's default, under which the same query of the same rows gives other rows."""
-_FORMER_BEHAVIOUR = "spark.sql.legacy."
+FORMER_BEHAVIOUR = "spark.sql.legacy."
 """Begins the settings that bring back what an earlier Spark did."""
 
 
@@ -135,12 +145,12 @@ def prepare(spark: SparkSession) -> tuple[str, ...]:
 
 def settings_of_rows(spark: SparkSession) -> dict[str, str]:
     """The settings of a session that decide rows: its time zone, and those that are not as Spark has them."""
-    zone = spark.conf.get(_ZONE, "UTC") or "UTC"
+    zone = spark.conf.get(ZONE, "UTC") or "UTC"
     given = spark.conf.getAll
     listed = {name: given.get(name, default) for name, default in DECIDE_ROWS.items()}
-    former = {name: value for name, value in given.items() if name.startswith(_FORMER_BEHAVIOUR)}
+    former = {name: value for name, value in given.items() if name.startswith(FORMER_BEHAVIOUR)}
     other = {name: value for name, value in listed.items() if value.lower() != DECIDE_ROWS[name].lower()}
-    return {_ZONE: "UTC" if zone in _UTC else zone, **other, **former}
+    return {ZONE: "UTC" if zone in _UTC else zone, **other, **former}
 
 
 def is_connect(spark: SparkSession) -> bool:

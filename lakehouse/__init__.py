@@ -16,13 +16,13 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.dagster.definitions.checks import checks
     from lakehouse.dagster.definitions.definitions import incremental
     from lakehouse.dagster.definitions.explaining import explain
+    from lakehouse.dagster.definitions.keeping import Upkeep
+    from lakehouse.dagster.definitions.night_schedule import Nightly
     from lakehouse.dagster.definitions.validation import validate
     from lakehouse.dagster.follow.automation import automation
     from lakehouse.dagster.follow.cutting import cut
     from lakehouse.dagster.follow.sensor import change_sensor
     from lakehouse.dagster.io_manager import DeltaIOManager
-    from lakehouse.dagster.nights.keeping import Upkeep
-    from lakehouse.dagster.nights.night_schedule import Nightly
     from lakehouse.dagster.resources import ClusterSpark, LocalSpark
     from lakehouse.dagster.view_files import views_from
     from lakehouse.delta.expect import Expect
@@ -82,13 +82,13 @@ _HOMES = {
     "dagster.definitions.checks": ("checks",),
     "dagster.definitions.definitions": ("incremental",),
     "dagster.definitions.explaining": ("explain",),
-    "dagster.nights.night_schedule": ("Nightly",),
+    "dagster.definitions.keeping": ("Upkeep",),
+    "dagster.definitions.night_schedule": ("Nightly",),
     "dagster.definitions.validation": ("validate",),
     "dagster.follow.automation": ("automation",),
     "dagster.follow.cutting": ("cut",),
     "dagster.follow.sensor": ("change_sensor",),
     "dagster.io_manager": ("DeltaIOManager",),
-    "dagster.nights.keeping": ("Upkeep",),
     "dagster.resources": ("ClusterSpark", "LocalSpark"),
     "dagster.view_files": ("views_from",),
     "delta.expect": ("Expect",),

@@ -37,7 +37,7 @@ from lakehouse.read.read_plan import Archive, InputFacts, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.listeners import AllOutside, Evaluated, Message, Notice, PhaseEnded, QuarantineWritten, tell
+from lakehouse.spark.progress import AllOutside, Evaluated, Message, Notice, PhaseEnded, QuarantineWritten, tell
 from lakehouse.spark.session import settings_of_rows
 from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
 from lakehouse.spark.types import partition_types

@@ -24,7 +24,7 @@ from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset, UserRequest
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.read.resolve import Source
-from lakehouse.spark.listeners import Notice, PhaseBegan, PhaseEnded, listening
+from lakehouse.spark.progress import Notice, PhaseBegan, PhaseEnded, listening
 from lakehouse.spark.session import settings_of_rows
 from lakehouse.spark.table_version import TableRef, TableVersion
 

@@ -5,8 +5,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target, document, no_such
-from lakehouse.cli.loading import definitions
+from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target, definitions, document, no_such
 
 if TYPE_CHECKING:
     from lakehouse.cli.pages.table_pages import Change

@@ -16,8 +16,17 @@ from warnings import catch_warnings
 import dagster as dg
 from yaml import Mark, MarkedYAMLError
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target
-from lakehouse.cli.loading import definitions, has_project, in_our_words, target
+from lakehouse.cli.command import (
+    Answer,
+    Command,
+    UsageError,
+    add_json,
+    add_target,
+    definitions,
+    has_project,
+    in_our_words,
+    target,
+)
 from lakehouse.dagster.code.source import innermost_of
 from lakehouse.dagster.code_location import AssetTable, function_of, is_function
 from lakehouse.delta.commit_info import count_of

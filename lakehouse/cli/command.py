@@ -1,16 +1,26 @@
 """What the commands share: which lakehouse their arguments name, and what they answer."""
 
 import json
+import sys
+import tomllib
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from pkgutil import resolve_name
 from shlex import quote
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import dagster as dg
     from rich.console import RenderableType
+
+    from lakehouse.dagster.io_manager import DeltaIOManager
+    from lakehouse.dagster.resources import LocalSpark
+
 
 DAGSTER_HOME = "DAGSTER_HOME"
 """The variable that names the directory of Dagster's instance."""
@@ -101,3 +111,186 @@ def no_such(kind: str, name: str, names: Collection[str], sources: Collection[st
 
 def _directory(given: str) -> Path:
     return Path(given).expanduser().absolute()
+
+
+_FILES = ("dg.toml", "pyproject.toml")
+DEFAULT_FILE = "definitions.py"
+"""The file that is loaded in a directory that no file of Dagster's configures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What holds the definitions.
+
+    Args:
+        name: A module, or `module:name`; or the path of a Python file.
+        is_file: Whether it is a file.
+        is_named: Whether the command line names it.
+    """
+
+    name: str
+    is_file: bool
+    is_named: bool
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words with which another command names the same."""
+        return ("-f" if self.is_file else "-m", self.name) if self.is_named else ()
+
+
+def target(given: Namespace) -> Target:
+    """What the command line names, or what the current directory is configured for.
+
+    Raises:
+        UsageError: Neither says anything.
+    """
+    if given.file is not None:
+        return Target(given.file, is_file=True, is_named=True)
+    if given.module is not None:
+        return Target(given.module, is_file=False, is_named=True)
+    directory = Path.cwd()
+    module = _module_here(directory)
+    if module is not None:
+        return Target(module, is_file=False, is_named=False)
+    if (directory / DEFAULT_FILE).is_file():
+        return Target(DEFAULT_FILE, is_file=True, is_named=False)
+    raise UsageError(
+        f"{directory} is no project that dg knows (no [tool.dg.project] in a pyproject.toml), and holds no "
+        f"{DEFAULT_FILE}. Name the definitions with -m MODULE or -f FILE, or the directory of the tables with "
+        f"--root DIR."
+    )
+
+
+def definitions(given: Namespace) -> "dg.Definitions":
+    """The definitions that a command is about.
+
+    Raises:
+        UsageError: There is no such module or file, or it holds no single `dg.Definitions` or function that makes them.
+    """
+    import dagster as dg
+    from dagster.components.definitions import LazyDefinitions
+    from dotenv import load_dotenv
+
+    source = target(given)
+    load_dotenv(Path.cwd() / ".env")  # as every command of Dagster does
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        loaded = _module_of_file(Path(source.name)) if source.is_file else _named_object(source.name)
+    except Exception as error:
+        explained = in_our_words(error)
+        if explained is error:
+            raise
+        raise explained from error
+    named: list[Any] = list(vars(loaded).values()) if isinstance(loaded, ModuleType) else [loaded]
+    values = {id(value): value for value in named}.values()  # an object may have two names
+    plain = [value for value in values if isinstance(value, dg.Definitions)]
+    made: list[Callable[[], object]] = [value for value in values if isinstance(value, LazyDefinitions)]
+    candidates = [function() for function in made] or plain  # Dagster looks no further if a function makes them
+    if len(candidates) != 1 or not isinstance(candidates[0], dg.Definitions):
+        module = Path(source.name).stem if source.is_file else source.name
+        raise UsageError(f"{source.name} holds {len(candidates)} dg.Definitions; say which one: -m {module}:<name>.")
+    return candidates[0]
+
+
+def in_our_words(error: BaseException) -> BaseException:
+    """The error, or ours instead of PySpark's about a function that a loaded module makes for classic Spark."""
+    from lakehouse.errors import SetupError
+    from lakehouse.spark.diagnosis import Meaning, diagnose
+
+    if Meaning.OF_CLASSIC_SPARK not in diagnose(error):
+        return error
+    return SetupError.of_classic_spark("A module of these definitions").with_traceback(error.__traceback__)
+
+
+def has_project() -> bool:
+    """Whether the current directory is a code location that `dg` or `dagster` finds by its configuration."""
+    return _module_here(Path.cwd()) is not None
+
+
+def root_of(given: Namespace) -> Path:
+    """The directory of the local tables; with `--root` nothing is loaded."""
+    return given.root or local_spark(given).directory
+
+
+def local_sparks(defs: "dg.Definitions") -> "dict[str, LocalSpark]":
+    """The resources of definitions that are a Spark of this machine, and those of their IO managers, by directory."""
+    from lakehouse.dagster.resources import LocalSpark
+
+    resources = list((defs.resources or {}).values())
+    nested = [getattr(resource, "spark", None) for resource in resources]
+    return {str(spark.directory): spark for spark in (*resources, *nested) if isinstance(spark, LocalSpark)}
+
+
+def local_spark(given: Namespace) -> "LocalSpark":
+    """The resource whose server the command is about.
+
+    Raises:
+        UsageError: The definitions have none, or several.
+    """
+    if given.root is not None:
+        from lakehouse.dagster.resources import LocalSpark
+
+        return LocalSpark(root=str(given.root))
+    sparks = local_sparks(definitions(given))
+    if len(sparks) != 1:
+        having = f"several, of {', '.join(sparks)}" if sparks else "none"
+        raise UsageError(f"One LocalSpark is needed, and the definitions have {having}. Say which root: --root DIR.")
+    return next(iter(sparks.values()))
+
+
+def manager(given: Namespace) -> "DeltaIOManager":
+    """The IO manager of the tables that the command is about, whatever Spark it has.
+
+    Raises:
+        UsageError: The definitions have none, or several.
+    """
+    from lakehouse.dagster.io_manager import DeltaIOManager, managers_of
+
+    if given.root is not None:
+        return DeltaIOManager(spark=local_spark(given), root=str(given.root))
+    managers = {manager.root: manager for manager in managers_of(definitions(given).resources).values()}
+    if len(managers) != 1:
+        having = f"several, of {', '.join(managers)}" if managers else "none"
+        raise UsageError(
+            f"One DeltaIOManager is needed, and the definitions have {having}. Say which root: --root DIR."
+        )
+    return next(iter(managers.values()))
+
+
+def _named_object(name: str) -> object:
+    here = Path.cwd()
+    try:
+        return resolve_name(name)  # the name is the user's, so that it cannot be an import statement
+    except ModuleNotFoundError as error:
+        if error.name is None or not name.replace(":", ".").startswith(error.name):
+            raise  # a module of the user's imports what is not there
+        raise UsageError(f"There is no module {name} here ({here}).") from error
+    except AttributeError as error:
+        raise UsageError(f"{name} is not there: {error}.") from error
+
+
+def _module_of_file(file: Path) -> ModuleType:
+    """A file as a module of its own name, as Dagster loads one."""
+    spec = spec_from_file_location(file.stem, file) if file.is_file() else None
+    if spec is None or spec.loader is None:
+        raise UsageError(f"There is no Python file {file} here ({Path.cwd()}).")
+    module = sys.modules[file.stem] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _module_here(directory: Path) -> str | None:
+    """The module of the code location that `dg` and `dagster` find in a directory; None if no file there names one."""
+    own, python = ((_content(directory / name)) for name in _FILES)
+    tool = python.get("tool", {})
+    for project in (own.get("project", {}), tool.get("dg", {}).get("project", {})):
+        if "code_location_target_module" in project:
+            return project["code_location_target_module"]
+        if "root_module" in project:
+            return f"{project['root_module']}.definitions"
+    return tool.get("dagster", {}).get("module_name")
+
+
+def _content(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text()) if file.is_file() else {}

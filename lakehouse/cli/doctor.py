@@ -16,8 +16,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from lakehouse.cli.command import DAGSTER_HOME, Answer, Command, UsageError, about_definitions, add_json, add_place
-from lakehouse.cli.loading import definitions, local_sparks, target
+from lakehouse.cli.command import (
+    DAGSTER_HOME,
+    Answer,
+    Command,
+    UsageError,
+    about_definitions,
+    add_json,
+    add_place,
+    definitions,
+    local_sparks,
+    target,
+)
 from lakehouse.cli.pages.screen import GOOD, NAME, QUIET, WAITING, WRONG, assemble
 from lakehouse.cli.tables import logs_of, readable_logs
 from lakehouse.cursor.unread import TableState

@@ -7,8 +7,17 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table, add_target, no_such
-from lakehouse.cli.loading import definitions
+from lakehouse.cli.command import (
+    Answer,
+    Command,
+    UsageError,
+    add_json,
+    add_place,
+    add_table,
+    add_target,
+    definitions,
+    no_such,
+)
 from lakehouse.cli.pages.table_pages import readers_page
 from lakehouse.cli.tables import log_of, logs_of, no_table, readable_logs
 from lakehouse.delta.commit_info import count_of
@@ -21,7 +30,7 @@ from lakehouse.upkeep.registration import keep_longer, register, release, time_t
 
 if TYPE_CHECKING:
     from lakehouse.dagster.code_location import AssetTable, CodeLocation
-    from lakehouse.dagster.nights.keeping import UpkeepResult
+    from lakehouse.dagster.definitions.keeping import UpkeepResult
     from lakehouse.delta.file_log import FileLog
     from lakehouse.spark.table_version import ReadableLogs
     from lakehouse.upkeep.due import TableUpkeep
@@ -164,8 +173,8 @@ def _add_upkeep_arguments(parser: ArgumentParser) -> None:
 
 
 def _run_upkeep(given: Namespace) -> Answer:
+    from lakehouse.dagster.definitions.keeping import UpkeepResult, keep, tables_to_keep
     from lakehouse.dagster.io_manager import code_location_of, managers_of
-    from lakehouse.dagster.nights.keeping import UpkeepResult, keep, tables_to_keep
 
     defs = definitions(given)
     code_location = code_location_of(defs)
@@ -196,7 +205,7 @@ def _look_at(
     Raises:
         UpkeepError (NOT_OURS): Only Spark can list the files of a table that the command line names.
     """
-    from lakehouse.dagster.nights.keeping import look
+    from lakehouse.dagster.definitions.keeping import look
 
     upkeep, log = look(table, code_location, readable), readable.logs.get(table.name)
     if upkeep is None and is_named and (log is None or log.head() is not None):

@@ -11,8 +11,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.cli.command import Answer, Command, add_json, add_place
-from lakehouse.cli.loading import local_spark, manager, root_of
+from lakehouse.cli.command import Answer, Command, add_json, add_place, local_spark, manager, root_of
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.location import scheme_of
 from lakehouse.delta.text import quote

@@ -7,9 +7,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_place
+from lakehouse.cli.command import Answer, Command, UsageError, add_place, definitions, target
 from lakehouse.cli.graph import Comparisons, behind, comparisons, groups_in_order
-from lakehouse.cli.loading import definitions, target
 from lakehouse.cli.pages.status_page import StatusPage
 from lakehouse.cli.tables import logs_of, readable_logs
 from lakehouse.cursor.digests import Code

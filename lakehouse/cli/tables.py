@@ -19,9 +19,10 @@ from lakehouse.cli.command import (
     add_place,
     add_table,
     add_target,
+    definitions,
+    manager,
     no_such,
 )
-from lakehouse.cli.loading import definitions, manager
 from lakehouse.cursor.mark import mark_in, rows_of
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.location import Location

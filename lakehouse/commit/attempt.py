@@ -19,7 +19,7 @@ from lakehouse.read.asset import OtherTable
 from lakehouse.read.run import Run
 from lakehouse.spark.broken_promises import broken_promise
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
-from lakehouse.spark.listeners import Doing, Message, QuarantineWritten, phase, tell
+from lakehouse.spark.progress import Doing, Message, QuarantineWritten, phase, tell
 from lakehouse.writes.write import Write, plan
 
 

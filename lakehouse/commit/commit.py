@@ -40,8 +40,7 @@ from lakehouse.errors import (
     UnsettledError,
 )
 from lakehouse.read.run import Run
-from lakehouse.spark.listeners import Doing, Message, tell
-from lakehouse.spark.progress import watching
+from lakehouse.spark.progress import Doing, Message, tell, watching
 from lakehouse.spark.session import interpreting
 from lakehouse.writes.write import Write
 

@@ -36,7 +36,7 @@ from lakehouse.read.run import Run
 from lakehouse.spark.broken_promises import Breach, breach_text
 from lakehouse.spark.diagnosis import Meaning, said_by
 from lakehouse.spark.fitting import with_plain_texts
-from lakehouse.spark.listeners import phase
+from lakehouse.spark.progress import phase
 from lakehouse.spark.session import handed_over
 from lakehouse.spark.table_version import SparkLog, TableRef
 

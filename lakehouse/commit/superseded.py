@@ -18,7 +18,7 @@ from lakehouse.delta.table import UNSAFE_PROPERTIES
 from lakehouse.errors import StaleInputsError, TableError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.run import Run
-from lakehouse.spark.listeners import phase
+from lakehouse.spark.progress import phase
 
 
 @dataclass(frozen=True, slots=True)

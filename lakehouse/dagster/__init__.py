@@ -1,4 +1,4 @@
-"""Dagster's side: the IO manager, resources, run tags, and what a materialization shows; four folders for the rest.
+"""Dagster's side: the IO manager, resources, run tags, and what a materialization shows; three folders for the rest.
 
 In: Dagster's contexts. Out: runs of `Materialization`, metadata.
 Law: every failure reaches Dagster as one sentence, and a retry policy repeats only what may pass.

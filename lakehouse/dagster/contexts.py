@@ -20,7 +20,7 @@ from lakehouse.delta.table import Table
 from lakehouse.errors import ReadError
 from lakehouse.materialization import Materialization
 from lakehouse.read.feed_trust import Source
-from lakehouse.spark.listeners import Listener, Message, Notice, tell
+from lakehouse.spark.progress import Listener, Message, Notice, tell
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import as_struct, partition_types
 

@@ -69,7 +69,7 @@ from lakehouse.read.content import Everything
 from lakehouse.read.feed_reader import Feeds
 from lakehouse.server.in_process import guard
 from lakehouse.server.settings import refuse_unsafe
-from lakehouse.spark.listeners import listening, phase
+from lakehouse.spark.progress import listening, phase
 from lakehouse.spark.session import prepare, setting
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.write import Write

@@ -45,7 +45,7 @@ from lakehouse.spark.broken_promises import Breach, breach_sql
 from lakehouse.spark.diagnosis import first_line, is_of_the_asset
 from lakehouse.spark.driver_rows import Local, compute_once
 from lakehouse.spark.fitting import fit
-from lakehouse.spark.listeners import Evaluated, tell
+from lakehouse.spark.progress import Evaluated, tell
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import comparable
 

@@ -22,7 +22,7 @@ from lakehouse.difference.statements import (
 from lakehouse.errors import DefinitionError, WriteError
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.listeners import AllOutside, tell
+from lakehouse.spark.progress import AllOutside, tell
 from lakehouse.spark.table_version import TableVersion
 
 

@@ -19,7 +19,7 @@ from lakehouse.read.changes import Changes, read_of
 from lakehouse.read.content import SourceRead
 from lakehouse.read.decide import STRICT_REMEDY, NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.run import Run
-from lakehouse.spark.listeners import Message, tell
+from lakehouse.spark.progress import Message, tell
 from lakehouse.writes.overwrite import Overwrite
 from lakehouse.writes.stated import plan_rows
 from lakehouse.writes.sums import Sums, add

@@ -24,7 +24,7 @@ from lakehouse.read.run import Run
 from lakehouse.read.touched import require
 from lakehouse.spark.driver_rows import is_empty, matching, small
 from lakehouse.spark.fitting import check_padding, conform
-from lakehouse.spark.listeners import Message, tell
+from lakehouse.spark.progress import Message, tell
 from lakehouse.spark.types import column_types
 from lakehouse.writes.extract import (
     corrected_mark,

@@ -25,7 +25,7 @@ from lakehouse.read.decide import (
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
-from lakehouse.spark.listeners import Message, tell
+from lakehouse.spark.progress import Message, tell
 from lakehouse.views.adding import Added, added_of
 from lakehouse.views.analysis import Analysis, CheckedView, Verdict, Whole, check_text
 from lakehouse.views.explained import how_followed

@@ -21,7 +21,7 @@ from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.scd.events import Events
-from lakehouse.spark.listeners import phase
+from lakehouse.spark.progress import phase
 from lakehouse.spark.table_version import TableVersion
 
 

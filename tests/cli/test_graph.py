@@ -8,8 +8,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from lakehouse.cli.command import definitions
 from lakehouse.cli.graph import select_assets
-from lakehouse.cli.loading import definitions
 from lakehouse.cli.main import main
 from lakehouse.dagster.io_manager import code_location_of
 from tests.support.marked_tables import append, run

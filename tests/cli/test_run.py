@@ -14,8 +14,7 @@ from dagster._core.workspace.load_target import PythonFileTarget
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 from dagster._daemon.types import DaemonHeartbeat
 
-from lakehouse.cli.command import UsageError
-from lakehouse.cli.loading import definitions
+from lakehouse.cli.command import UsageError, definitions
 from lakehouse.cli.main import main
 from lakehouse.cli.runs.run_result import RunRequest
 from lakehouse.cli.runs.submit import has_daemon

@@ -10,7 +10,7 @@ from lakehouse.commit.rivals import Changed, ConflictKind
 from lakehouse.delta.log import Head
 from lakehouse.delta.policy import Clock
 from lakehouse.difference.statements import ReplaceMatched, ReplaceRows
-from lakehouse.spark.listeners import listening
+from lakehouse.spark.progress import listening
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.raises import raises_code

@@ -14,7 +14,7 @@ from lakehouse.commit.outcome import AlreadyApplied
 from lakehouse.commit.rivals import ConflictKind
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import StaleInputsError
-from lakehouse.spark.listeners import listening
+from lakehouse.spark.progress import listening
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.raises import raises_code

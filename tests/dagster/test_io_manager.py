@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Changes, Merge, Overwrite, Policy, Read, Table
 from lakehouse.commit.rivals import ConflictKind
-from lakehouse.spark.listeners import listening
+from lakehouse.spark.progress import listening
 from lakehouse.spark.session import is_connect
 from tests.commit.test_conflict import APPEND as DELTA_SAYS
 from tests.support.dagster_house import House, failure, metadata

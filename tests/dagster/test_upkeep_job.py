@@ -19,8 +19,8 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakehouse import Append, Changes, DeltaIOManager, Expect, Merge, Table, Upkeep, incremental
-from lakehouse.dagster.nights import keeping
-from lakehouse.dagster.nights.keeping import UPKEEP_JOB
+from lakehouse.dagster.definitions import keeping
+from lakehouse.dagster.definitions.keeping import UPKEEP_JOB
 from lakehouse.dagster.one_driver import refuse_second_driver
 from lakehouse.dagster.run_tags import DRIVER, KEEPING, NIGHT
 from lakehouse.errors import DefinitionError

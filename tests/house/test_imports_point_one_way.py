@@ -40,7 +40,7 @@ ORDER = (
     "__main__",
 )
 """The rooms and top-level files of lakehouse; each imports from itself and from those before it."""
-FLOORS = ("dagster/code", "dagster", "dagster/follow", "dagster/nights", "dagster/definitions")
+FLOORS = ("dagster/code", "dagster", "dagster/follow", "dagster/definitions")
 """The folders of a room that has several; each imports from itself and from those before it."""
 PURE = {"errors", "delta", "conflicts", "cursor", "status"}
 """Rooms that know neither Spark nor Dagster: they are told of rows and logs through arguments."""

@@ -17,7 +17,7 @@ from lakehouse import Changes, Expect, Merge, Overwrite, Table, View
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors import StaleInputsError
 from lakehouse.materialization import Materialization
-from lakehouse.spark.listeners import Notice, PhaseBegan, PhaseEnded, listening
+from lakehouse.spark.progress import Notice, PhaseBegan, PhaseEnded, listening
 from lakehouse.writes.write import Write
 from tests.support.judged import CONDITIONS, KilledError
 from tests.support.lake import NO_WAIT, Lake

@@ -9,7 +9,7 @@ import pytest
 from lakehouse import Changes, Merge, Read, Table
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.read.feed_reader import Feeds
-from lakehouse.spark.listeners import Doing, Notice, listening
+from lakehouse.spark.progress import Doing, Notice, listening
 from tests.support.lake import Lake
 
 pytestmark = pytest.mark.anywhere

@@ -13,7 +13,7 @@ from uuid import uuid4
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 
-from lakehouse.spark.listeners import phase
+from lakehouse.spark.progress import phase
 from tests.support.lake import Lake
 
 CHANGED = "_change_type IN ('insert', 'update_postimage')"

@@ -6,8 +6,7 @@ from threading import Thread
 import pytest
 from pyspark.sql import SparkSession
 
-from lakehouse.spark.listeners import listening
-from lakehouse.spark.progress import JobStage, polling
+from lakehouse.spark.progress import JobStage, listening, polling
 
 WAITING = "reflect('java.lang.Thread', 'sleep', CAST(2000 AS BIGINT)) IS NOT NULL"
 

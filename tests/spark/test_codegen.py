@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from lakehouse import Changes, Merge, Overwrite, Policy, Table
 from lakehouse.delta.limits import MEASURED
 from lakehouse.delta.log import Size
-from lakehouse.spark.listeners import Doing, Notice, PhaseBegan, listening
+from lakehouse.spark.progress import Doing, Notice, PhaseBegan, listening
 from lakehouse.spark.session import FACTORY_MODE, handed_over, interpreting
 from tests.support.lake import Lake
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakehouse.spark.listeners import Listeners, Message, Notice, listening
-from lakehouse.spark.progress import QueryWatch, sentence, watching
+from lakehouse.spark.progress import Listeners, Message, Notice, QueryWatch, listening, sentence, watching
 
 
 @dataclass

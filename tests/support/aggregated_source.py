@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lakehouse import Aggregate, Changes, Table
-from lakehouse.spark.listeners import Message, Notice, listening
+from lakehouse.spark.progress import Message, Notice, listening
 from tests.support.lake import Lake
 from tests.support.ready_runs import SRC
 

@@ -14,7 +14,7 @@ import pytest
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-from lakehouse.spark.listeners import Notice, Phase, PhaseBegan, PhaseEnded, listening
+from lakehouse.spark.progress import Notice, Phase, PhaseBegan, PhaseEnded, listening
 
 Step = Literal["snapshot", "commit"]
 Act = Callable[[], Any]

@@ -27,7 +27,7 @@ from lakehouse.materialization import Materialization, begin
 from lakehouse.read.asset import Asset, UserRequest
 from lakehouse.read.changes import Changes
 from lakehouse.read.feed_trust import Source
-from lakehouse.spark.listeners import Evaluated, Message, Notice, listening
+from lakehouse.spark.progress import Evaluated, Message, Notice, listening
 from lakehouse.spark.session import interpreting
 from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.writes.append import Append

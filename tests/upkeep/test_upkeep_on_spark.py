@@ -12,7 +12,7 @@ from lakehouse import Append, Changes, DeltaIOManager, Table, Upkeep, change_sen
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.unread import TableState
-from lakehouse.dagster.nights.keeping import UPKEEP_JOB
+from lakehouse.dagster.definitions.keeping import UPKEEP_JOB
 from lakehouse.upkeep.carry_out import change_properties
 from lakehouse.upkeep.due import Rules, UpkeepWork, past_upkeep
 from lakehouse.upkeep.registration import register

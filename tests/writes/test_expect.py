@@ -8,7 +8,7 @@ from lakehouse import Aggregate, Changes, Expect, History, Table, View
 from lakehouse.delta.expect import OnFailure
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors import DefinitionError, ExpectationError
-from lakehouse.spark.listeners import listening
+from lakehouse.spark.progress import listening
 from tests.support.interleave import rivals
 from tests.support.judged import all_rows, copies, create_source, largest, log
 from tests.support.lake import NO_WAIT, Lake

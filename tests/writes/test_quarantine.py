@@ -11,7 +11,7 @@ from lakehouse.commit.outcome import AlreadyApplied
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import WriteError
-from lakehouse.spark.listeners import listening
+from lakehouse.spark.progress import listening
 from tests.support.interleave import after, before, raises
 from tests.support.judged import KilledError, all_rows, copies, create_source, largest, log
 from tests.support.lake import NO_WAIT, Lake

@@ -9,8 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target, document
-from lakehouse.cli.loading import Target, definitions, target
+from lakehouse.cli.command import (
+    Answer,
+    Command,
+    Target,
+    UsageError,
+    add_json,
+    add_target,
+    definitions,
+    document,
+    target,
+)
 from lakehouse.cli.runs.run_result import ALLOWED, RunRequest, RunResult
 from lakehouse.delta.expect import SUFFIX
 from lakehouse.delta.location import Storage

@@ -10,8 +10,7 @@ from uuid import uuid4
 import dagster as dg
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
 
-from lakehouse.cli.command import DAGSTER_HOME, UsageError
-from lakehouse.cli.loading import Target
+from lakehouse.cli.command import DAGSTER_HOME, Target, UsageError
 from lakehouse.cli.runs.run_result import RunLog, RunRequest, follow
 
 # Dagster's own command `dagster job launch` puts runs into the queue, and cannot name assets. What that command does is

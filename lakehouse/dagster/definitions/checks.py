@@ -18,14 +18,14 @@ from lakehouse.dagster.contexts import to_log
 from lakehouse.dagster.definitions.checked import Checked
 from lakehouse.dagster.definitions.comparison import compare
 from lakehouse.dagster.definitions.findings import Finding, Grade
+from lakehouse.dagster.definitions.night_schedule import Nightly, missed_night
 from lakehouse.dagster.definitions.past_checks import CHECK, LEFT_OUT, NEVER, MadeCheck, last_compared, last_made
 from lakehouse.dagster.definitions.recompute import Sample, why_not_recomputed
 from lakehouse.dagster.expectation_checks import answer_of, is_quarantine, refuse_taken_names, specs_of
-from lakehouse.dagster.nights.night_schedule import Nightly, missed_night
 from lakehouse.dagster.run_tags import CHECKS
 from lakehouse.delta.expect import Expect
 from lakehouse.errors import DefinitionError, UnreadableLogError
-from lakehouse.spark.listeners import listening
+from lakehouse.spark.progress import listening
 
 CheckName: TypeAlias = Literal["recompute", "up_to_date", "schema", "keys", "inputs_agree"]
 NAMES: tuple[CheckName, ...] = get_args(CheckName)

@@ -27,6 +27,8 @@ from lakehouse.dagster.code_location import (
 )
 from lakehouse.dagster.contexts import POSTPONED, Postponed, asset_context
 from lakehouse.dagster.definitions.checks import checkable_tables, checks_beside
+from lakehouse.dagster.definitions.keeping import Upkeep, upkeep_job
+from lakehouse.dagster.definitions.night_schedule import Nightly
 from lakehouse.dagster.definitions.nightly import nightly
 from lakehouse.dagster.definitions.recompute import with_proof
 from lakehouse.dagster.definitions.validation import validate_location
@@ -34,8 +36,6 @@ from lakehouse.dagster.expectation_checks import with_quarantines
 from lakehouse.dagster.failures import as_dagster_failures, explaining_errors
 from lakehouse.dagster.follow.sensor import sensor_of
 from lakehouse.dagster.io_manager import code_location_of, writer_of
-from lakehouse.dagster.nights.keeping import Upkeep, upkeep_job
-from lakehouse.dagster.nights.night_schedule import Nightly
 from lakehouse.dagster.remake import remake, with_assets, with_each_once
 from lakehouse.dagster.table_facts import STORAGE_KIND, column_schema, table_metadata
 from lakehouse.delta.file_log import FileLog

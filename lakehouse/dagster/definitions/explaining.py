@@ -37,7 +37,7 @@ from lakehouse.read.forecast import (
 from lakehouse.read.read_plan import ReadNothing, ReadPlan, read_plan
 from lakehouse.read.resolve import nothing_of
 from lakehouse.read.run import CommitReason, Run
-from lakehouse.spark.listeners import Message, listening
+from lakehouse.spark.progress import Message, listening
 from lakehouse.spark.table_version import TableRef
 from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.view import View

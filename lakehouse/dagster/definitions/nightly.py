@@ -26,12 +26,12 @@ from lakehouse.dagster.definitions.checks import (
     shown,
 )
 from lakehouse.dagster.definitions.findings import Finding, lasting
+from lakehouse.dagster.definitions.night_schedule import NIGHTLY, Nightly, end_of_night, night_schedule
 from lakehouse.dagster.definitions.past_checks import last_made
-from lakehouse.dagster.nights.night_schedule import NIGHTLY, Nightly, end_of_night, night_schedule
 from lakehouse.dagster.run_tags import NIGHTS_OF
 from lakehouse.delta.commit_info import count_of
 from lakehouse.spark.diagnosis import first_line
-from lakehouse.spark.listeners import listening
+from lakehouse.spark.progress import listening
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from lakehouse import Changes, Expect, History, Merge, Table, checks, incrementa
 from lakehouse.dagster.definitions.past_checks import CHECK
 from lakehouse.dagster.run_tags import CHECKS
 from lakehouse.errors import DefinitionError
-from lakehouse.spark.listeners import listening
+from lakehouse.spark.progress import listening
 from tests.support.dagster_house import House
 from tests.support.lake import aged
 from tests.support.tables import ASSETS, DAY_1, EVENTS, carried, copies, orders, slow

@@ -24,7 +24,7 @@ from lakehouse import (
 )
 from lakehouse.cli.status import comparisons
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
-from lakehouse.dagster.nights.night_schedule import NIGHTLY
+from lakehouse.dagster.definitions.night_schedule import NIGHTLY
 from lakehouse.delta.location import Location
 from tests.support.for_each import for_each
 from tests.support.raises import raises_code

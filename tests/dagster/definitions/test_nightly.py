@@ -29,9 +29,9 @@ from lakehouse import (
 )
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.definitions.checks import left_out
+from lakehouse.dagster.definitions.night_schedule import NIGHTLY, missed_night
 from lakehouse.dagster.definitions.past_checks import CHECK, LEFT_OUT, MadeCheck, last_made
 from lakehouse.dagster.definitions.recompute import why_not_recomputed
-from lakehouse.dagster.nights.night_schedule import NIGHTLY, missed_night
 from lakehouse.dagster.run_tags import NIGHT
 from lakehouse.errors import DefinitionError
 from tests.support.for_each import for_each

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from lakehouse import Changes, Merge, Nightly, Table, checks
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.definitions.checks import checkable_tables
+from lakehouse.dagster.definitions.night_schedule import NIGHTLY
 from lakehouse.dagster.definitions.nightly import nightly
 from lakehouse.dagster.definitions.past_checks import last_compared
-from lakehouse.dagster.nights.night_schedule import NIGHTLY
 from lakehouse.errors import FULL_REFRESH
 from tests.support.dagster_house import House
 from tests.support.tables import DAY_1, DAY_2, DAYS, EVENTS, carried, orders, slow

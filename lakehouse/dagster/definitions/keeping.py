@@ -19,16 +19,16 @@ from lakehouse.commit.rivals import classify
 from lakehouse.cursor.definition import digest
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.contexts import to_log
+from lakehouse.dagster.definitions.night_schedule import end_of_night, night_schedule, refuse_no_limit
 from lakehouse.dagster.expectation_checks import writer_of_table
 from lakehouse.dagster.io_manager import DeltaIOManager
-from lakehouse.dagster.nights.night_schedule import end_of_night, night_schedule, refuse_no_limit
 from lakehouse.dagster.one_driver import driver_tag, runs_writing
 from lakehouse.dagster.run_tags import KEEPING, UPKEEP_OF
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.file_log import FileLog
 from lakehouse.errors import DefinitionError
 from lakehouse.spark.diagnosis import first_line
-from lakehouse.spark.listeners import listening
+from lakehouse.spark.progress import listening
 from lakehouse.spark.table_version import ReadableLogs
 from lakehouse.upkeep.carry_out import Worker
 from lakehouse.upkeep.due import Rules, Steps, TableUpkeep, UpkeepStep, UpkeepWork, steps_of, upkeep_of, what_is_left

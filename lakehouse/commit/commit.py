@@ -206,9 +206,6 @@ def _stale_base(writing: Writing, landed: Committed) -> Changed | None:
     """Which rows a rival changed between the comparison and our transaction; None if the write is not about them.
 
     Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
-
-    Raises:
-        StaleInputsError (OVERTAKEN, ROLLED_BACK): See `rivals_before`.
     """
     run = writing.run
     rivals = rivals_before(writing.log, run, landed.mark, landed.commit)

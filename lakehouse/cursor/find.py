@@ -74,11 +74,7 @@ def newest_of_runs(log: Log, head: Head, asset: str, runs: Collection[str]) -> K
 
 
 def newest_own(log: Log, head: Head, asset: str) -> Known | None:
-    """The newest own commit that stands, whichever partitions it wrote; None if there is none.
-
-    Raises:
-        UnreadableLogError, ReadError (NEWER_MARK): An own mark is damaged, or of a newer format.
-    """
+    """The newest own commit that stands, whichever partitions it wrote; None if there is none."""
     for commit in standing(Past.of(log, head).back()):
         mark = mark_of(commit, asset)
         if mark is not None:
@@ -280,9 +276,6 @@ def cursor_of_each(log: Log, head: Head | None, asset: str, partitions: Collecti
     """The cursor of each partition by itself: how far it has read, as `find_cursor` says it.
 
     The generation and the epoch are those of the position. The next commit of a partition needs those of `find_cursor`.
-
-    Raises:
-        UnreadableLogError, ReadError (NEWER_MARK): An own mark is damaged, or of a newer format.
     """
     if head is None:
         return dict.fromkeys(partitions, Fresh())

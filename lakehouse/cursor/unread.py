@@ -117,11 +117,7 @@ def backlog(cursor: Cursor, log: Commits, source: str, head: Head) -> Backlog:
 
 
 def unread(log: Log, source: str, position: Position) -> Unread | None:
-    """What is after a position in a source, followed or a snapshot input; None if the source is gone.
-
-    Raises:
-        UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
-    """
+    """What is after a position in a source, followed or a snapshot input; None if the source is gone."""
     head = log.head()
     return None if head is None else unread_after(position, log, source, head)
 
@@ -147,9 +143,6 @@ def unread_after(
         furthest: How far rows of the reader may reflect it, if further than the position.
         limited: The options of the input, under whose limits only the first commits are read, at least a batch; None
             reads all commits.
-
-    Raises:
-        UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
     """
     broken = why_broken_off(position, head.table_id, head.version, furthest)
     if broken is None and position.version < head.version:
@@ -168,9 +161,6 @@ def pending(log: Commits, source: str, after: int, upto: int, read: Read, furthe
 
     Returns:
         The commits. None if the log no longer has the first of them.
-
-    Raises:
-        UnreadableLogError: A commit in the middle is missing.
     """
     if read.max_versions is None and read.max_bytes is None:
         return commits_between(log, source, after, upto)

@@ -96,11 +96,7 @@ class AssetTable:
 
     @property
     def kind(self) -> type[Write]:
-        """How the result of its asset is written.
-
-        Raises:
-            DefinitionError (UNSUPPORTED_ANNOTATION): The annotation is not a write, or is missing.
-        """
+        """How the result of its asset is written."""
         assert self.asset is not None, f"no asset makes {self.name}"
         return write_kind(self.name, result_annotation(self.asset))
 
@@ -122,11 +118,7 @@ class AssetTable:
 
     @property
     def ref(self) -> TableRef | None:
-        """Where the table is; None if no `DeltaIOManager` has it.
-
-        Raises:
-            DefinitionError: No table can be where its key says.
-        """
+        """Where the table is; None if no `DeltaIOManager` has it."""
         return None if self.root is None else self.ref_below(self.root)
 
     def ref_below(self, root: Location) -> TableRef:
@@ -134,11 +126,7 @@ class AssetTable:
         return table_ref(root, self.key, self.declared)
 
     def slice(self, partitions: Iterable[str]) -> Slice | None:
-        """The part of the table that some partitions are; None if it has none.
-
-        Raises:
-            DefinitionError (PARTITION_COLUMN): The table does not say which column holds them.
-        """
+        """The part of the table that some partitions are; None if it has none."""
         definition = self.partitions_def
         return None if definition is None else slice_of(self.name, self.declared, definition, partitions)
 

@@ -32,11 +32,7 @@ def table_metadata(ref: TableRef) -> dict[str, str]:
 
 
 def content_version(log: Log, head: Head) -> str:
-    """The id of a table and the last version that may have changed a row: the data version of what no asset makes.
-
-    Raises:
-        UnreadableLogError: The log cannot be read.
-    """
+    """The id of a table and the last version that may have changed a row: the data version of what no asset makes."""
     changing = (commit.version for commit in log.commits(head.version) if commit.is_first or not commit.is_quiet)
     return f"{head.table_id}@{next(changing, head.version)}"
 

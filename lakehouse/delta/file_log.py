@@ -170,11 +170,7 @@ class FileLog:
         return growths(versions, self.entries, self._written_at)
 
     def entries(self, versions: Collection[int]) -> Iterator[Entry]:
-        """The lines of some commits, as many at once as are worth it; a commit that is gone is left out.
-
-        Raises:
-            UnreadableLogError: A commit cannot be read.
-        """
+        """The lines of some commits, as many at once as are worth it; a commit that is gone is left out."""
         listed, at_once = list(versions), self._files.at_once
         for first in range(0, len(listed), at_once):
             page = listed[first : first + at_once]

@@ -203,9 +203,6 @@ class Log(Commits, Protocol):
         """By how many rows the table grew in each commit that tells its changes itself, of those that are asked for.
 
         None: no statistics say it. A log that does not know which commits tell their changes answers None for all.
-
-        Raises:
-            UnreadableLogError: A commit cannot be read.
         """
         ...
 

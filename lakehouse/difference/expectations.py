@@ -120,11 +120,7 @@ def _split(answered: DataFrame, expectations: Sequence[Expect]) -> Judged:
 def evaluate(
     asset: str, rows: DataFrame, key: tuple[str, ...], expectations: Sequence[Expect]
 ) -> tuple[Evaluation, ...]:
-    """What each expectation says of some rows, in one pass over them.
-
-    Raises:
-        WriteError (UNKNOWN_CONDITION): Spark cannot evaluate a condition over these rows.
-    """
+    """What each expectation says of some rows, in one pass over them."""
     if not expectations:
         return ()
     with _blaming_conditions(asset, rows, expectations):
@@ -172,9 +168,6 @@ def judge_statement(run: Run, statement: Statement | Skip, judged: Column | None
     """The statement, once what its table expects of the rows that it inserts and updates is evaluated and told.
 
     `judged` says which of these rows are judged; None for all of them.
-
-    Raises:
-        WriteError (UNKNOWN_CONDITION), ExpectationError: As of `judge_rows`.
     """
     expectations = run.table.expectations
     if not expectations:

@@ -214,11 +214,7 @@ def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping
 
 
 def fit(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFrame:
-    """A piece of the feed under the column names and types of the source as it is at the end of the range.
-
-    Raises:
-        OtherFieldsError: A column has other fields, or has them in another order.
-    """
+    """A piece of the feed under the column names and types of the source as it is at the end of the range."""
     named = feed.withColumnsRenamed(dict(renames))
     refuse_other_fields(named.schema, rows.schema)
     rows_of_feed = conform(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))

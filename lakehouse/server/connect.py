@@ -40,11 +40,7 @@ _connected: dict[Path, _Connected] = {}
 
 
 def session_on(server: Server) -> SparkSession:
-    """This process's session on the server of a root; a new session if the server of the old session has ended.
-
-    Raises:
-        SetupError (SERVER): See `find_or_start`.
-    """
+    """This process's session on the server of a root; a new session if the server of the old session has ended."""
     with _lock:
         connected = _connected.get(server.root)
         if connected is not None:

@@ -76,11 +76,7 @@ def delta_jars(spark: str | None = None) -> tuple[Jar, ...]:
 
 
 def s3_jars(spark: str | None = None) -> tuple[Jar, ...]:
-    """What Spark needs beyond Delta's jars for tables on S3 (560 to 660 MB).
-
-    Raises:
-        SetupError (VERSION): It is not tested.
-    """
+    """What Spark needs beyond Delta's jars for tables on S3 (560 to 660 MB)."""
     return _jars_for("s3", spark or version("pyspark"))
 
 

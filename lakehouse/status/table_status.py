@@ -127,11 +127,7 @@ def table_statuses(logs: Mapping[str, Log], codes: Mapping[str, Code] | None = N
 
 
 def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -> TableStatus | None:
-    """Where a table stands; None if there is no table.
-
-    Raises:
-        UnreadableLogError, ReadError (NEWER_MARK): Its log cannot be read, or its mark cannot be understood.
-    """
+    """Where a table stands; None if there is no table."""
     log = logs[name]
     head = log.head()
     if head is None:

@@ -120,9 +120,6 @@ def upkeep_of(log: "FileLog", readers: Readers, rules: Rules, oldest: int = 0) -
     """What a table needs, by its log alone; None if this process cannot list its files.
 
     Past files that only commits before the oldest one name are not among the result.
-
-    Raises:
-        UnreadableLogError: Its log cannot be read.
     """
     head = readers.head
     live = log.live_files(head.version)

@@ -265,11 +265,7 @@ def readers_of(
     declared: Mapping[str, timedelta] | None = None,
     unreadable: Mapping[str, str] | None = None,
 ) -> Readers | None:
-    """The readers of a table, by the marks of other tables and by its own properties; None if there is no table.
-
-    Raises:
-        UnreadableLogError: Its own log cannot be read.
-    """
+    """The readers of a table, by the marks of other tables and by its own properties; None if there is no table."""
     log = logs[table]
     head = log.head()
     if head is None:

@@ -60,6 +60,7 @@ class Aggregate(Write):
     needs_key = True
     past = PastRows.COMPUTED
     why_all_rows = "the sums of a group that is left out could not be added to later"
+    all_changes = ("sums all rows of", "Say by Aggregate(where=...) which rows count, or return a Merge.")
 
     def __post_init__(self) -> None:
         if not isinstance(cast("Any", self.sums), Mapping):
@@ -89,17 +90,6 @@ class Aggregate(Write):
         return Sums(read_of(self.changes), self.groups, self.count, sums, self.where and _close_comment(self.where))
 
     @classmethod
-    def refuse(cls, asset: Declaration) -> None:
-        """Refuses changes of which none is read as a whole: sums over some rows of a source are sums of nothing.
-
-        Raises:
-            DefinitionError: Every input leaves changes out.
-        """
-        partial = [name for name, read in asset.changes.items() if not read.is_whole]
-        if partial and len(partial) == len(asset.changes):
-            raise DefinitionError(_why_not_summed(asset.name, partial[0]))
-
-    @classmethod
     def operation(cls, asset: Declaration) -> Operation:
         return Operation.CHANGE
 
@@ -113,8 +103,6 @@ class Aggregate(Write):
         return changes.name == self.changes.name
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Self]:
-        if run.leaves_out(self.changes.name):
-            raise WriteError(_why_not_summed(run.name, self.changes.name), "Nothing was written.")
         stored = stored_columns(spark, run)
         sums = {name: sql for name, sql in self.sums.items() if stored is None or name.lower() in stored}
         write = replace(self, sums=sums)
@@ -175,11 +163,3 @@ def add_or_recompute(spark: SparkSession, run: Run, sums: Sums, head: Head, whol
 def _close_comment(sql: str) -> str:
     """SQL that may be put into other SQL: a comment in its last line ends there."""
     return f"{sql}\n" if isinstance(cast("Any", sql), str) and "--" in sql else sql
-
-
-def _why_not_summed(asset: str, source: str) -> str:
-    """What is wrong with sums over a source whose changes are not all read."""
-    return (
-        f"'{asset}' sums all rows of '{source}', of which Read(start=..., exclude_operations=...) would leave some "
-        f"out. Say by Aggregate(where=...) which rows count, or return a Merge."
-    )

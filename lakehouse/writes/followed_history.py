@@ -49,13 +49,7 @@ from lakehouse.writes.history_rows import (
 
 
 def open_run(spark: SparkSession, run: Run, shape: Shape, changes: SourceRead) -> tuple[Run, SourceRead]:
-    """The run under the key of the history's rows, and the changes with their times.
-
-    Raises:
-        DefinitionError (MISSING_KEY), HistoryError (TRACK_CHANGED), WriteError: As `lay_out_run` says.
-        WriteError (SCHEMA): The source has not the columns that the history is about, or has some of its own.
-        WriteError (SCHEMA): The source has dropped columns, as `with_dropped` says.
-    """
+    """The run under the key of the history's rows, and the changes with their times."""
     run = lay_out_run(run, shape, changes)
     if run.head is not None:
         stored = TableVersion.of(spark, run.ref, run.head).rows().columns
@@ -66,13 +60,7 @@ def open_run(spark: SparkSession, run: Run, shape: Shape, changes: SourceRead) -
 
 
 def lay_out_run(run: Run, shape: Shape, changes: SourceRead) -> Run:
-    """The run under the key of the history's rows; known without Spark.
-
-    Raises:
-        DefinitionError (MISSING_KEY): The table declares no key, which names the entity.
-        HistoryError (TRACK_CHANGED): The history has tracked other columns.
-        WriteError: The asset has other changes too, or a table of another layout.
-    """
+    """The run under the key of the history's rows; known without Spark."""
     _check(run, changes)
     refuse_other_shape(run, shape)
     return lay_out(run, shape)

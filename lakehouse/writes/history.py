@@ -74,6 +74,7 @@ class History(Write):
     needs_key = True
     past = PastRows.KEPT
     why_all_rows = "the history would say that a row which is left out was not there"
+    all_changes = ("keeps the history of", "Leave the options out.")
 
     def __post_init__(self) -> None:
         refuse_other(self, "changes", Changes | Snapshot, "the Changes of an input, or a Snapshot")
@@ -92,16 +93,13 @@ class History(Write):
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
-        """Refuses partitions, and changes of which none is read as a whole.
+        """Refuses partitions.
 
         Raises:
-            DefinitionError: The asset, or its table, has partitions; or every input leaves changes out.
+            DefinitionError: The asset, or its table, has partitions.
         """
         if asset.is_partitioned or asset.table.partition_columns:
             raise DefinitionError(why_not_partitioned(asset.name))
-        partial = [name for name, read in asset.changes.items() if not read.is_whole]
-        if partial and len(partial) == len(asset.changes):
-            raise DefinitionError(_why_incomplete(asset.name, partial[0]))
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:
@@ -129,8 +127,6 @@ class History(Write):
             extract = self.changes.restrict(spark, run)
             run = open_extracted(spark(), run, shape, extract)
             return run, replace(self, changes=replace(extract, rows=refuse_null_keys(extract.rows, shape.entity)))
-        if run.leaves_out(self.changes.name):
-            raise WriteError(_why_incomplete(run.name, self.changes.name), "Nothing was written.")
         run, timed = open_run(spark(), run, shape, read_of(self.changes))
         return run, replace(self, changes=Changes(timed))
 
@@ -165,14 +161,6 @@ class History(Write):
     def _laid_out_shape(self, run: Run) -> Shape:
         """The columns of the history, of a completed run, whose table has the key of the history's rows."""
         return self._shape(Shape.entity_of(run.table.key_columns))
-
-
-def _why_incomplete(asset: str, source: str) -> str:
-    """What is wrong with the history of a source of which not every change is read."""
-    return (
-        f"'{asset}' keeps the history of '{source}', of which Read(start=..., exclude_operations=...) would leave "
-        f"changes out, so that rows would end or begin that nobody has seen. Leave the options out."
-    )
 
 
 def open_extracted(spark: SparkSession, run: Run, shape: Shape, snapshot: Snapshot) -> Run:

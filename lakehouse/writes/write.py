@@ -69,6 +69,8 @@ class Write(Protocol):
     """What becomes of the rows of earlier runs."""
     why_all_rows: ClassVar[str | None]
     """Why no row of its result may be left out of the table, as a clause; None if a row may."""
+    all_changes: ClassVar[tuple[str, str] | None] = None
+    """What it does with a source of which no change may be left out, and what to do instead; None if some may."""
     ends_early: ClassVar[bool] = False
     """Whether a run whose sources have no changes may end before the asset's function is called."""
     follows_snapshot_inputs: ClassVar[bool] = False
@@ -154,6 +156,7 @@ def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple
 
     Raises:
         WriteError (LOST_CHANGES): Changes of an input would count as read, and be in no table.
+        WriteError: An input leaves changes out that the write needs.
         LakehouseError: The write cannot be made from what was read.
         DefinitionError (CONDITION): The text of an expectation is no condition on one row.
         DefinitionError: An expectation leaves rows out that the write needs.
@@ -164,7 +167,26 @@ def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple
         refuse_conditions(run.name, run.table.expectations)
         refuse_left_out_rows(run.name, run.table, type(write))
     refuse_lost_changes(run, write)
+    for changes in run.changes:
+        if write.all_changes is not None and run.leaves_out(changes.name) and write.answers_for(changes):
+            raise WriteError(_partial(run.name, changes.name, *write.all_changes), "Nothing was written.")
     return write.complete(spark, run)
+
+
+def refuse_partial_reads(kind: type[Write], asset: Declaration) -> None:
+    """Refuses changes of which none is read as a whole, if the write needs every change of its source.
+
+    Raises:
+        DefinitionError: Every input leaves changes out.
+    """
+    partial = [name for name, read in asset.changes.items() if not read.is_whole]
+    if kind.all_changes is not None and partial and len(partial) == len(asset.changes):
+        raise DefinitionError(_partial(asset.name, partial[0], *kind.all_changes))
+
+
+def _partial(asset: str, source: str, does: str, remedy: str) -> str:
+    left_out = f"'{source}', of which Read(start=..., exclude_operations=...) would leave changes out"
+    return f"'{asset}' {does} {left_out}. {remedy}"
 
 
 def without_new_columns(

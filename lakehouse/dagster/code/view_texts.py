@@ -51,11 +51,7 @@ def texts_of(function: Any) -> tuple[KnownText, ...]:
 
 
 def only_text_of(function: Any) -> ViewText | None:
-    """The text of the view that a function returns, its values left out; None if only a run shows all that it is.
-
-    Raises:
-        ViewError: A file that the function names cannot be read, or holds no query.
-    """
+    """The text of the view that a function returns, its values left out; None if only a run shows all that it is."""
     match _returned_texts(function):
         case [KnownText(text, has_known_args=True, has_known_touch=True)]:
             return text

@@ -106,11 +106,7 @@ class UpkeepResult:
 
 
 def look(table: AssetTable, code_location: CodeLocation, readable: ReadableLogs) -> TableUpkeep | None:
-    """What a table needs, by logs alone; None if there is no table yet, or if only Spark can list its files.
-
-    Raises:
-        UnreadableLogError: Its log cannot be read.
-    """
+    """What a table needs, by logs alone; None if there is no table yet, or if only Spark can list its files."""
     log, ref = readable.logs.get(table.name), table.ref
     if log is None or ref is None or ref.why_only_spark() is not None:  # a catalog name may mean another place now
         return None

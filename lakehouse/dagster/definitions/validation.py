@@ -30,7 +30,7 @@ from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested
 from lakehouse.writes.view import View
-from lakehouse.writes.write import refuse_left_out_rows
+from lakehouse.writes.write import refuse_left_out_rows, refuse_partial_reads
 
 
 def refuse_lost_archives(code_location: CodeLocation) -> None:
@@ -247,6 +247,7 @@ def _check(table: AssetTable, asset: dg.AssetsDefinition) -> None:
     _refuse_doubled_inputs(asset, name)
     kind = table.kind
     _refuse_inline_checks(asset, name)
+    refuse_partial_reads(kind, table.declaration)
     kind.refuse(table.declaration)
     _refuse_expectations(table)
     _refuse_full(table)

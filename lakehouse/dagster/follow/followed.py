@@ -153,11 +153,7 @@ class Followed:
         return None
 
     def backlogs(self, logs: Logs) -> Backlogs | LeftOut:
-        """What has not been read of each source. For a partition, commits whose rows belong to others do not count.
-
-        Raises:
-            UnreadableLogError: A log cannot be read, or a mark is damaged.
-        """
+        """What has not been read of each source. For a partition, commits whose rows belong to others do not count."""
         missing = {source.key: source.ref.location for source in self.sources if logs(source.ref)[1] is None}
         if missing:
             return LeftOut(f"there is no table at {' and '.join(missing.values())}", frozenset(missing))

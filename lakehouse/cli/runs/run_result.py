@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import Any, get_args
-
-import dagster as dg
+from typing import TYPE_CHECKING, Any, get_args
 
 from lakehouse.cli.command import UsageError
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, Allowed
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
 """What `--allow` takes; the same words as the run tag takes."""
@@ -147,8 +148,10 @@ class RunLog:
     steps: dict[str, str] = field(default_factory=dict[str, str], init=False)
     """What each step that is under way says that it is doing."""
 
-    def add(self, entry: dg.EventLogEntry) -> None:
+    def add(self, entry: "dg.EventLogEntry") -> None:
         """Takes one entry of the log."""
+        from dagster import DagsterEventType
+
         step = entry.step_key or ""
         if not entry.is_dagster_event:
             if step in self.steps:
@@ -156,20 +159,20 @@ class RunLog:
             return
         event = entry.get_dagster_event()
         match event.event_type:
-            case dg.DagsterEventType.STEP_START if step in self.assets_of:
+            case DagsterEventType.STEP_START if step in self.assets_of:
                 self.steps[step] = ""
-            case dg.DagsterEventType.ASSET_MATERIALIZATION:
+            case DagsterEventType.ASSET_MATERIALIZATION:
                 self._add(_result_of(event.materialization))
-            case dg.DagsterEventType.STEP_FAILURE:
+            case DagsterEventType.STEP_FAILURE:
                 ended = {result.asset for result in self.results}
                 for asset in self.assets_of.get(step, ()):
                     if asset not in ended:
                         self._add(_failure_of(asset, event))
-            case dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            case DagsterEventType.ASSET_CHECK_EVALUATION:
                 self._check(event.asset_check_evaluation_data)
             case _:
                 pass
-        if event.event_type in (dg.DagsterEventType.STEP_SUCCESS, dg.DagsterEventType.STEP_FAILURE):
+        if event.event_type in (DagsterEventType.STEP_SUCCESS, DagsterEventType.STEP_FAILURE):
             self.steps.pop(step, None)
 
     def end(self) -> None:
@@ -183,10 +186,12 @@ class RunLog:
         self.results.append(result)
         self.hear(result)
 
-    def _check(self, evaluation: dg.AssetCheckEvaluation) -> None:
+    def _check(self, evaluation: "dg.AssetCheckEvaluation") -> None:
+        from dagster import AssetCheckSeverity
+
         self.checks += 1
         if not evaluation.passed:
-            is_error = evaluation.severity is dg.AssetCheckSeverity.ERROR
+            is_error = evaluation.severity is AssetCheckSeverity.ERROR
             asset = evaluation.asset_key.to_user_string()
             check = FailedCheck(asset, evaluation.check_name, evaluation.description or "", is_error)
             self.failed.append(check)
@@ -194,7 +199,7 @@ class RunLog:
                 self.hear(check)
 
 
-def _result_of(materialization: dg.AssetMaterialization) -> AssetResult:
+def _result_of(materialization: "dg.AssetMaterialization") -> AssetResult:
     facts = {name: value.value for name, value in materialization.metadata.items()}
     counts = [_number(facts.get(name)) for name in ("inserted", "updated", "deleted")]
     is_unchanged, seconds = counts == [0, 0, 0], facts.get("seconds")
@@ -211,7 +216,7 @@ def _number(value: Any) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _failure_of(asset: str, event: dg.DagsterEvent) -> AssetResult:
+def _failure_of(asset: str, event: "dg.DagsterEvent") -> AssetResult:
     failure = event.step_failure_data
     described = failure.user_failure_data
     error = failure.error
@@ -224,14 +229,14 @@ def _failure_of(asset: str, event: dg.DagsterEvent) -> AssetResult:
     return AssetResult(asset, AssetEnd.FAILED, problem=error.message.strip(), stack="".join(error.stack))
 
 
-def follow(instance: dg.DagsterInstance, run: str, log: RunLog, is_over: Callable[[], bool]) -> None:
+def follow(instance: "dg.DagsterInstance", run: str, log: RunLog, is_over: Callable[[], bool]) -> None:
     """Hands the events of a run to its log until the run is over."""
     for entry in _entries(instance, run, is_over):
         log.add(entry)
     log.end()
 
 
-def _entries(instance: dg.DagsterInstance, run: str, is_over: Callable[[], bool]) -> Iterator[dg.EventLogEntry]:
+def _entries(instance: "dg.DagsterInstance", run: str, is_over: Callable[[], bool]) -> "Iterator[dg.EventLogEntry]":
     cursor = None
     while True:
         over = is_over()

@@ -26,7 +26,7 @@ from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.delta.table import Read
 from lakehouse.difference.statements import Planned
-from lakehouse.errors import LakehouseError, UncomparedError
+from lakehouse.errors import LakehouseError, ReadError, UncomparedError
 from lakehouse.read.archive import ask_archive, restate
 from lakehouse.read.asset import Asset, OtherTable, PastRows, UserRequest
 from lakehouse.read.changes import Changes
@@ -222,6 +222,8 @@ class Materialization:
             settled = Agreement(newest="a run tag says from where it reads")
         else:
             settled = agreement(self.standings, run.name, run.cursor, self.asset.read_options)
+        if settled.has_no_cut:
+            raise ReadError.no_cut(run.name, settled.waits_for)
         self.run = replace(run, agreement=settled)
 
     def at_cut(self, source: Source) -> Source:

@@ -13,7 +13,6 @@ from lakehouse.cursor.standings import Standing, Standings, StandsFor
 from lakehouse.cursor.unread import cap, pending
 from lakehouse.delta.log import NOTHING_READ
 from lakehouse.delta.table import Read
-from lakehouse.errors import ReadError
 
 
 def reach(own: StandsFor, others: Iterable[StandsFor], shared: Collection[str]) -> StandsFor | None:
@@ -84,15 +83,30 @@ def _lower(stands: Stands, table: str, newest: int, oldest: int, most: StandsFor
 
 
 @dataclass(frozen=True, slots=True)
+class Lag:
+    """A table that stands for an older version of a source than another table does."""
+
+    table: str
+    version: int
+    source: str
+    ahead: str
+    newest: int
+
+    def __str__(self) -> str:
+        behind = f"{self.table}, which stands for version {self.version} of {self.source}"
+        return f"{behind}: {self.ahead} stands for {self.newest}"
+
+
+@dataclass(frozen=True, slots=True)
 class Agreement:
     """How far a run reads its inputs so that they agree.
 
     Args:
-        upto: The version at which each input is read; empty if the newest are.
+        upto: The version at which each input is read; empty if the newest are, or if there is no cut to begin at.
         exact: The inputs that share a source with another one, so that no limit may end their range earlier.
         stands_for: What the table stands for after the run; None if the run reads the newest.
         moves: Whether that is something else than before.
-        waits_for: For whom the table waits, as sentences.
+        waits_for: For whom the table waits.
         newest: Why the run reads the newest versions all the same, as a clause; None if it does not.
     """
 
@@ -100,8 +114,13 @@ class Agreement:
     exact: frozenset[str] = frozenset()
     stands_for: StandsFor | None = None
     moves: bool = False
-    waits_for: tuple[str, ...] = ()
+    waits_for: tuple[Lag, ...] = ()
     newest: str | None = None
+
+    @property
+    def has_no_cut(self) -> bool:
+        """Whether the table has no position yet, and there is no cut at which it could begin."""
+        return bool(self.exact) and not self.upto
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -119,9 +138,6 @@ def agreement(standings: Standings, table: str, cursor: Cursor, reads: Mapping[s
         table: The table.
         cursor: How far it has read.
         reads: The options of the inputs that it reads as changes.
-
-    Raises:
-        ReadError (NO_CUT): It has no position yet, and there is no cut at which it could begin.
     """
     ways = standings.ways
     heads = {name: at.version for name in ways.inputs[table] if (at := standings.head(name)) is not None}
@@ -143,9 +159,8 @@ def agreement(standings: Standings, table: str, cursor: Cursor, reads: Mapping[s
         cut = greatest_cut(standings.exact, heads, floors, limit)
     waits = tuple(who_is_behind(newest)) if cut is None or _is_behind(standings, cut, newest) else ()
     if cut is None:
-        if floors.keys() != heads.keys():
-            raise ReadError.no_cut(table, waits)
-        return Agreement(floors, frozenset(heads), own.exact, waits_for=waits)
+        begun = floors if floors.keys() == heads.keys() else {}
+        return Agreement(begun, frozenset(heads), own.exact, waits_for=waits)
     shared = {name for name in heads if any(ways.sources(name) & ways.sources(o) for o in heads if o != name)}
     stands_for = {source: at for name in cut for source, at in (standings.exact(name, cut[name]) or {}).items()}
     return Agreement(cut, frozenset(shared), stands_for, own.exact != stands_for, waits)
@@ -183,10 +198,10 @@ def _is_behind(standings: Standings, cut: Mapping[str, int], newest: Mapping[str
     return any(standings.exact(name, at) != newest[name].exact for name, at in cut.items())
 
 
-def who_is_behind(newest: Mapping[str, Standing]) -> Iterator[str]:
-    """For whom a table waits whose inputs do not agree now, a sentence for each source."""
+def who_is_behind(newest: Mapping[str, Standing]) -> Iterator[Lag]:
+    """For whom a table waits whose inputs do not agree now, by each source."""
     for source in sorted({source for each in newest.values() for source in each.sources}):
         at = {name: each.sources[source] for name, each in newest.items() if source in each.sources}
         behind, ahead = min(at, key=lambda name: at[name]), max(at, key=lambda name: at[name])
         if at[behind] < at[ahead]:
-            yield f"{behind}, which stands for version {at[behind]} of {source}: {ahead} stands for {at[ahead]}"
+            yield Lag(behind, at[behind], source, ahead, at[ahead])

@@ -132,7 +132,7 @@ def report_standing(step: Materialization) -> dict[str, Any]:
     if run.name not in step.standings.ways.inputs:
         return {}
     standing, waits = step.standings.through(run.name, run.reads), run.agreement.waits_for
-    metadata: dict[str, Any] = {"waits_for": "; ".join(waits)} if waits else {}
+    metadata: dict[str, Any] = {"waits_for": "; ".join(map(str, waits))} if waits else {}
     if standing.exact is not None:
         return metadata | {"stands_for": dg.MetadataValue.json(dict(standing.exact))}
     return metadata | ({"torn": str(standing.why_inexact)} if step.standings.ways.common(run.name) else {})

@@ -69,11 +69,11 @@ class ReadError(LakehouseError):
 
     @classmethod
     @with_code("NO_CUT")
-    def no_cut(cls, asset: str, waits: Sequence[str]) -> Self:
+    def no_cut(cls, asset: str, waits: Sequence[object]) -> Self:
         """A first read of inputs that stand for one state of their sources at no version of theirs."""
         return cls(
             f"'{asset}' cannot begin, because its inputs have never stood for one state of their sources. It waits for "
-            f"{'; and for '.join(waits)}.",
+            f"{'; and for '.join(map(str, waits))}.",
             "Nothing was written. Materialize the tables that it waits for: by Policy(inputs='agree') they meet.",
         )
 

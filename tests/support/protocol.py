@@ -16,7 +16,6 @@ from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.standings import Standings, Ways
 from lakehouse.delta.commit_info import Commit
-from lakehouse.errors import ReadError
 from tests.support.commits import TABLE_ID, History
 
 INPUTS = {"a": ("src",), "b": ("src",), "m": ("a", "b")}
@@ -117,9 +116,8 @@ class Machine:
         cursor, standings = self.cursor(state, name), self.standings(state)
         if any(standings.head(each) is None for each in INPUTS[name]):
             return None
-        try:
-            settled = agreement(standings, name, cursor, {})
-        except ReadError:
+        settled = agreement(standings, name, cursor, {})
+        if settled.has_no_cut:
             return None
         if settled.newest is not None:
             upto = tuple(standings.head(each).version for each in INPUTS[name])  # pyright: ignore[reportOptionalMemberAccess]

@@ -54,7 +54,7 @@ def cut(defs: dg.Definitions, *tables: str) -> Cut:
         if why is not None:
             raise ReadError(f"'{name}' is in no cut: {why}.", "Nothing was read. Name the other tables alone.")
     newest = {name: standings.of(name, head.version) for name, head in heads.items()}
-    behind = tuple(who_is_behind(newest))
+    behind = tuple(map(str, who_is_behind(newest)))
     versions = greatest_cut(standings.exact, {name: head.version for name, head in heads.items()}, {}, {})
     if versions is None:
         raise ReadError(

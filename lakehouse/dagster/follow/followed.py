@@ -80,9 +80,26 @@ class LeftOut:
     missing: frozenset[dg.AssetKey] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class UpToDate:
+    """A table has nothing to read.
+
+    Args:
+        waits_for: The inputs that have to run before there is, so that its inputs agree.
+    """
+
+    waits_for: frozenset[dg.AssetKey] = frozenset()
+
+
 def can_follow(look: object, selected: Collection[dg.AssetKey]) -> bool:
-    """Whether a table can run behind the selected ones: these make every source that the table lacks."""
-    return not isinstance(look, LeftOut) or bool(look.missing and look.missing <= frozenset(selected))
+    """Whether a table can run behind the selected ones: these make every source that it lacks, or that it waits for."""
+    match look:
+        case LeftOut(missing=missing):
+            return bool(missing) and missing <= frozenset(selected)
+        case UpToDate(waits_for=inputs):
+            return inputs <= frozenset(selected)
+        case _:
+            return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,7 +259,7 @@ class Tick:
                 continue
             if key in taken:
                 self._waits[key] = "a run of it is under way"
-            elif self._pace.is_early(look, self._now):
+            elif self._is_early(key, looks):
                 self._waits[key] = f"its sources have not been still for {self._pace.debounce:g} s"
             elif self._watch.tables[key].is_partitioned:
                 partitions = self._list_ready(key, look)[: self._pace.max_partitions]
@@ -275,6 +275,11 @@ class Tick:
                 key: whole for key, whole in ready.items() if self._watch.tables[key].source_keys.isdisjoint(selection)
             }
         return requests
+
+    def _is_early(self, key: dg.AssetKey, looks: Mapping[dg.AssetKey, Look]) -> bool:
+        """Whether a table waits for more changes; not if a sibling does not, because they meet if they run together."""
+        together = [look for each in self._watch.siblings(key) if isinstance(look := looks[each], Behind)]
+        return all(self._pace.is_early(look, self._now) for look in together)
 
     def _list_ready(self, key: dg.AssetKey, look: Behind) -> list[str]:
         """What of a table that is behind no pause holds back; notes what waits, and why."""

@@ -14,16 +14,16 @@ from typing import Any, TypeAlias
 
 import dagster as dg
 
-from lakehouse.cursor.cuts import agreement
+from lakehouse.cursor.cuts import Agreement, agreement
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.standings import Standings
 from lakehouse.cursor.unread import Backlog, Unbegun, Unread, commits_last
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
-from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, reads_on
+from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, LeftOut, UpToDate, reads_on
 from lakehouse.dagster.table_facts import content_version, noted_locations
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Head, Log
-from lakehouse.errors import LakehouseError, ReadError, in_short
+from lakehouse.errors import LakehouseError, in_short
 from lakehouse.spark.table_version import TableRef
 
 THREADS = 32
@@ -51,11 +51,6 @@ class Behind:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UpToDate:
-    """A table has read every change of its sources."""
-
-
 Look: TypeAlias = Behind | UpToDate | LeftOut
 
 
@@ -75,6 +70,15 @@ class Watch:
                     self.left_out[key] = why
                 case None:
                     pass
+
+    def siblings(self, key: dg.AssetKey) -> frozenset[dg.AssetKey]:
+        """The tables that are to meet with a table, itself among them."""
+        group = self._ways.siblings(self.tables[key].ref.name)
+        return (
+            frozenset(self.tables.keys() & map(dg.AssetKey.from_user_string, group.tables))
+            if group
+            else frozenset({key})
+        )
 
     def look(self, instance: dg.DagsterInstance) -> "Looks":
         """What each table has not read now; each log is opened once."""
@@ -171,14 +175,17 @@ def _look_at(table: Followed, logs: _Logs, standings: Standings) -> Look:
         all_of = table.backlogs(logs)
         if isinstance(all_of, LeftOut):
             return all_of
-        moves = _moves(table, logs, standings)
-        due = {} if moves is False else _due(all_of, (lambda _: True) if moves else _waits)
+        settled = _agreement(table, logs, standings)
+        waits = settled.waits_for and not settled.moves
+        due = {} if waits else _due(all_of, (lambda _: True) if settled.moves else _waits)
         if not due and not table.is_partitioned:
             due = _due(all_of, _expires)
         since, head = all_of.own_mark_since, logs(table.ref)[1]
         if not due and since is not None and head is not None and _now() - since > commits_last(head):
             due = _due(all_of, lambda _: True)
-        return _behind(due, all_of.note) if due else UpToDate()
+        if due:
+            return _behind(due, all_of.note)
+        return UpToDate(frozenset(dg.AssetKey.from_user_string(lag.table) for lag in settled.waits_for))
     except LakehouseError as error:
         return LeftOut(str(error))
     except Exception as error:  # one table may be odd, and all the others wait for this look
@@ -207,18 +214,13 @@ def _state(backlogs: Iterable[Backlog]) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def _moves(table: Followed, logs: _Logs, standings: Standings) -> bool | None:
-    """Whether a run would move what the table stands for, or find that it waits; None if unread rows alone decide."""
+def _agreement(table: Followed, logs: _Logs, standings: Standings) -> Agreement:
+    """How far a run would read so that the inputs agree."""
     name, reads = table.ref.name, table.table.changes
     if not standings.ways.concerns(name):
-        return None
-    log, head = logs(table.ref)
-    try:
-        of_sources = {table.table.inputs[each].to_user_string(): read for each, read in reads.items()}
-        settled = agreement(standings, name, find_cursor(log, head, name), of_sources)
-    except ReadError:  # there is no cut yet
-        return False
-    return settled.moves or (False if settled.waits_for else None)
+        return Agreement()
+    of_sources = {table.table.inputs[each].to_user_string(): read for each, read in reads.items()}
+    return agreement(standings, name, find_cursor(*logs(table.ref), name), of_sources)
 
 
 def _waits(backlog: Backlog) -> bool:

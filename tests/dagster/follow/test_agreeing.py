@@ -5,16 +5,20 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakehouse import DeltaIOManager, Policy
-from lakehouse.dagster.follow.sensor import sensor_of
+from lakehouse import Changes, DeltaIOManager, Merge, Policy, Table, change_sensor
 from lakehouse.dagster.follow.watch import Behind, Watch
 from lakehouse.dagster.io_manager import managed_tables
-from tests.support.agreeing_project import FORK
-from tests.support.marked_tables import append, run
+from tests.support.agreeing_project import FORK, a, b, m, src
+from tests.support.marked_tables import append, committed, run
+from tests.support.ticks import ticked
+
+
+def manager_of(root: Path, inputs: str = "agree") -> DeltaIOManager:
+    return DeltaIOManager(spark=object(), root=str(root), policy=Policy.of({"inputs": inputs}))
 
 
 def behind(root: Path, inputs: str = "agree") -> set[str]:
-    manager = DeltaIOManager(spark=object(), root=str(root), policy=Policy.of({"inputs": inputs}))
+    manager = manager_of(root, inputs)
     with dg.DagsterInstance.ephemeral() as instance:
         looks = Watch(managed_tables(FORK, {"io_manager": manager})).look(instance).tables
     return {key.to_user_string() for key, look in looks.items() if isinstance(look, Behind)}
@@ -45,15 +49,52 @@ def test_a_newer_cut_is_asked_for_also_if_no_row_of_the_last_input_changed(fork:
     assert behind(fork) == {"m"}
 
 
-def test_one_run_is_asked_for_all_on_the_ways_to_a_table_that_waits_and_for_the_table(fork: Path) -> None:
-    """A sibling that others have passed reads as far as these: so whoever has something to read is in that run."""
+@dg.asset(metadata=Table(key="id"))
+def deep(a: Changes) -> Merge: ...
+
+
+@dg.asset(metadata=Table(key="id"))
+def meeting(deep: Changes, b: Changes) -> Merge: ...
+
+
+@dg.asset(metadata=Table(key="id"))
+def seen(m: Changes) -> Merge: ...
+
+
+def asked(root: Path, *assets: object, debounce: float = 0) -> list[list[str]]:
+    """The tables of each run that a tick asks for."""
+    sensor = change_sensor("carry", assets, resources={"io_manager": manager_of(root)}, debounce=debounce)
+    with dg.DagsterInstance.ephemeral() as instance:
+        requests = ticked(sensor, instance).run_requests or []
+    return [[key.to_user_string() for key in request.asset_selection or ()] for request in requests]
+
+
+def test_a_table_that_waits_is_asked_for_with_all_that_is_behind_on_its_ways_in_one_run(fork: Path) -> None:
+    run(fork, "deep", "a")
+    run(fork, "meeting", "deep", also=("b",))
     append(fork, "src", 2)
     run(fork, "a", "src")
+
+    assert asked(fork, *FORK[:3], deep, meeting) == [["b", "deep", "meeting"]]
+
+
+def test_a_table_does_not_follow_where_it_would_only_find_that_it_waits(fork: Path) -> None:
+    append(fork, "src", 2)
+    by_schedule = b.with_attributes(automation_condition=dg.AutomationCondition.on_cron("@daily"))
+    run(fork, "seen", "m")
+
+    assert asked(fork, src, a, b, m, seen) == [["a", "b", "m", "seen"]]
+    run(fork, "a", "src")
     append(fork, "src", 3)
-    manager = DeltaIOManager(spark=object(), root=str(fork), policy=Policy(inputs="agree"))
-    sensor = sensor_of(managed_tables(FORK, {"io_manager": manager}), "carry_changes")
-    with dg.DagsterInstance.ephemeral() as instance, dg.build_sensor_context(instance) as context:
-        result = sensor(context)
-    assert isinstance(result, dg.SensorResult)
-    asked = [{key.to_user_string() for key in each.asset_selection or ()} for each in result.run_requests or ()]
-    assert asked == [{"a", "b", "m"}]
+    assert asked(fork, src, a, by_schedule, m, seen) == [["a"]]
+
+
+def test_siblings_run_together_although_the_sources_of_one_have_not_been_still_for_long(fork: Path) -> None:
+    run(fork, "deep", "a")
+    append(fork, "src", 2)
+    committed(fork / "src", days_ago=1)
+    run(fork, "a", "src")
+    run(fork, "meeting", "deep", also=("b",))
+
+    assert asked(fork, *FORK[:3], deep, debounce=60) == [["b"]]
+    assert asked(fork, *FORK[:3], deep, meeting, debounce=60) == [["b", "deep", "meeting"]]

@@ -3,7 +3,6 @@
 import json
 import random
 import shutil
-import time
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -27,7 +26,7 @@ from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.status.table_status import table_status
 from tests.support.daily import run_day
-from tests.support.marked_tables import FEED, append, run
+from tests.support.marked_tables import FEED, append, committed, run
 from tests.support.slow import slow
 from tests.support.tables import DAYS, orders
 
@@ -234,17 +233,6 @@ def test_a_partition_that_may_have_rows_in_a_source_without_partitions_warns_at_
         "'daily' has no position of 'orders' for partition 2013-01-02 and 2 more (it has not been read yet, and the log "
         "no longer shows when its rows were written)."
     )
-
-
-def committed(table: Path, days_ago: int) -> None:
-    """Moves the newest commit of a table into the past."""
-    path = table / "_delta_log" / f"{DeltaTable(str(table)).version():020}.json"
-    moment = int((time.time() - days_ago * 86_400) * 1000)
-    entries = [json.loads(line) for line in path.read_text().splitlines()]
-    for entry in entries:
-        if "commitInfo" in entry:
-            entry["commitInfo"]["timestamp"] = moment
-    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
 
 
 def test_a_run_is_due_while_log_cleanup_could_take_the_own_mark_behind_the_commits_of_others(tmp_path: Path) -> None:

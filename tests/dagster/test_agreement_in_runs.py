@@ -7,7 +7,6 @@ from lakehouse import Policy
 from tests.support.agreeing_project import FORK, INPUTS, ROOT, run_of
 from tests.support.dagster_house import House, metadata
 from tests.support.lake import Lake
-from tests.support.raises import raises_code
 
 
 def insert(lake: Lake, id_: int) -> None:
@@ -73,14 +72,3 @@ def test_without_a_code_location_marks_say_what_the_inputs_of_a_table_stand_for(
     house.run("b")
     assert metadata(house.run("m"), "m")["stands_for"] == {"src": 1}
     assert fork.rows("m") == [(1, 2), (2, 4)]
-
-
-def test_a_first_run_fails_where_its_inputs_never_stood_for_one_state(fork: Lake, instance: dg.DagsterInstance) -> None:
-    house = House(fork, FORK, instance, policy=Policy(inputs="agree"))
-    house.run("a")
-    insert(fork, 2)
-    house.run("b")
-
-    with raises_code("NO_CUT", match="a, which stands for version 0 of src: b stands for 1"):
-        house.run("m")
-    assert not fork.ref("m").log(lambda: fork.spark).head()

@@ -44,7 +44,7 @@ def test_what_nobody_gives_is_the_first_word():
     assert Table().policy == Policy()
 
 
-@for_each("field", ["refresh", "on_new_columns", "on_new_code", "on_same_rows", "statement"])
+@for_each("field", ["refresh", "on_new_columns", "on_new_code", "on_same_rows", "statement", "outside", "inputs"])
 def test_another_word_is_refused_with_the_words_that_there_are(field: str):
     with pytest.raises(ValueError, match=f"{field} is '.*' or '.*', not 'maybe'"):
         Policy(**{field: "maybe"})

@@ -1,6 +1,8 @@
 """`cut`: the newest versions of several tables that belong to one state of their sources, to be read together."""
 
+import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +11,7 @@ import dagster as dg
 from lakehouse.cursor.cuts import greatest_cut, who_is_behind
 from lakehouse.cursor.standings import Standings, StandsFor
 from lakehouse.dagster.code_location import CodeLocation
+from lakehouse.dagster.follow.watch import THREADS
 from lakehouse.dagster.io_manager import code_location_of, managers_of
 from lakehouse.delta.log import Head, Log, files_kept, log_kept
 from lakehouse.errors import ReadError
@@ -42,11 +45,14 @@ def cut(defs: dg.Definitions, *tables: str) -> Cut:
         tables: The keys of the tables, their parts joined by "/"; all that assets make, if none is named.
 
     Raises:
-        ReadError: There is no table of a name, what it stands for is not known, or there is no cut.
+        ReadError: There is no table of a name, what it stands for is not known, there is no cut, or it can no longer be
+            read.
     """
     code_location = code_location_of(defs)
     manager = next(iter(managers_of(defs.resources).values()), None)
     standings = Standings(code_location.ways, code_location.logs(None if manager is None else manager.session))
+    with ThreadPoolExecutor(THREADS) as readers:
+        list(readers.map(standings.head, tables or code_location.ways.inputs))
     names = tables or tuple(name for name in code_location.ways.inputs if standings.head(name) is not None)
     heads = {name: _head(standings, name) for name in names}
     for name, head in heads.items():
@@ -64,6 +70,13 @@ def cut(defs: dg.Definitions, *tables: str) -> Cut:
     stands_for = {source: at for name in names for source, at in (standings.exact(name, versions[name]) or {}).items()}
     queries = {name: _query(code_location, name, version) for name, version in versions.items()}
     until = {name: _until(standings.log(name), heads[name], version) for name, version in versions.items()}
+    old = next((name for name, at in until.items() if at is not None and at < time.time() * 1000), None)
+    if old is not None:
+        raise ReadError(
+            f"The newest versions of {', '.join(names)} that belong to one state of their sources can no longer be "
+            f"read: version {versions[old]} of {old} has been replaced for longer than its files are kept.",
+            f"Nothing was read. A newer cut waits for {'; and for '.join(behind)}: materialize these tables.",
+        )
     return Cut(versions, stands_for, queries, until, behind)
 
 

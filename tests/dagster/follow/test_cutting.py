@@ -1,6 +1,7 @@
 """`cut` and `lakehouse cut`: the newest versions of tables that belong to one state of their sources, without Spark."""
 
 import json
+import shutil
 from pathlib import Path
 
 import dagster as dg
@@ -12,7 +13,7 @@ from lakehouse.dagster.definitions.checked import Checked
 from lakehouse.dagster.definitions.findings import Finding, Grade
 from lakehouse.dagster.io_manager import code_location_of, managers_of
 from tests.support.agreeing_project import FORK, INPUTS, policy
-from tests.support.marked_tables import append, run
+from tests.support.marked_tables import append, committed, run
 from tests.support.raises import raises_code
 
 
@@ -51,6 +52,13 @@ def test_what_is_in_no_cut_is_said(fork: Path) -> None:
     append(fork, "m", 1)
     with raises_code("READ", match="'m' is in no cut: .* its log says no position"):
         cut(definitions(fork), "m")
+    committed(fork / "a", days_ago=40)
+    with raises_code("READ", match="can no longer be read: version 0 of a .* A newer cut waits for b, which stands"):
+        cut(definitions(fork), "a", "b")
+    shutil.rmtree(fork / "a")
+    run(fork, "a", "src")
+    with raises_code("READ", match="No versions of a, b belong to one state .* b, which stands for version 0 of src"):
+        cut(definitions(fork), "a", "b")
 
 
 @pytest.mark.parametrize("inputs", ["newest", "agree"])

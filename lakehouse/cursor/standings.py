@@ -44,14 +44,23 @@ class Ways:
     inputs: Mapping[str, Collection[str]]
     agreeing: frozenset[str] = frozenset()
     partitioned: frozenset[str] = frozenset()
-    _sources: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]], compare=False, repr=False)
+    _before: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]], compare=False, repr=False)
+
+    def before(self, table: str) -> frozenset[str]:
+        """The tables from which ways lead to a table; itself among them only if the ways go round in a circle."""
+        if table not in self._before:
+            tables, ahead = set[str](), [*self.inputs.get(table, ())]
+            while ahead:
+                name = ahead.pop()
+                if name not in tables:
+                    tables.add(name)
+                    ahead += self.inputs.get(name, ())
+            self._before[table] = frozenset(tables)
+        return self._before[table]
 
     def sources(self, table: str) -> frozenset[str]:
         """The sources from which ways lead to a table; of a source, itself."""
-        if table not in self._sources:
-            each = [self.sources(name) for name in self.inputs.get(table, ())]
-            self._sources[table] = frozenset[str]().union(*each) if each else frozenset({table})
-        return self._sources[table]
+        return frozenset(name for name in self.before(table) if not self.inputs.get(name)) or frozenset({table})
 
     def common(self, table: str) -> frozenset[str]:
         """The sources from which ways lead to a table over several of its inputs."""
@@ -204,6 +213,8 @@ class Standings:
     def _by_mark(self, table: str, version: int) -> Standing:
         if table in self.ways.partitioned:
             return Standing(unknown=f"{table} has partitions, each with positions of its own")
+        if table in self.ways.before(table):  # marks alone may say so, after a graph was turned round
+            return Standing(unknown=f"{table} and a table that it reads have read each other")
         log = self.log(table)
         if log is None:
             return Standing(unknown=f"the log of {table} is out of reach")

@@ -9,6 +9,7 @@ import pytest
 
 from lakehouse import DeltaIOManager, LocalSpark, cut, incremental
 from lakehouse.cli.main import main
+from lakehouse.cursor.standings import Standings, Ways
 from lakehouse.dagster.definitions.checked import Checked
 from lakehouse.dagster.definitions.findings import Finding, Grade
 from lakehouse.dagster.io_manager import code_location_of, managers_of
@@ -81,6 +82,18 @@ def test_a_check_and_status_say_that_a_table_is_torn_and_status_for_whom_it_wait
     waits = "m waits for b, which stands for version 1 of src: a stands for 2."
     assert (waits in status(fork, capsys)) is (inputs == "agree")
     assert found(fork).grade is Grade.PASSED
+
+
+def test_tables_that_have_read_each_other_stand_for_nothing(fork: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their marks form a circle after a graph was turned round."""
+    run(fork, "m", "a", also=("b",))
+    run(fork, "a", "m")
+    assert main(["status", "--root", str(fork)]) == 0
+    assert "a" in capsys.readouterr().out
+    ways = Ways({"a": ["m"], "b": ["src"], "m": ["a", "b"], "n": ["m"]})
+    assert ways.sources("n") == {"src"}
+    assert Standings(ways, lambda _: None).of("n", 0).unknown == "the log of n is out of reach"
+    assert "have read each other" in str(Standings(ways, lambda _: None).of("m", 0).unknown)
 
 
 def test_only_a_table_whose_inputs_share_a_source_has_the_check(fork: Path) -> None:

@@ -25,7 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "cut": (
         "the newest versions of tables that belong to one state of their sources; as SQL or JSON",
-        "lakehouse.cli.tables:CUT",
+        "lakehouse.cli.retention:CUT",
     ),
     "diff": (
         "which rows two versions of a table hold differently, with the old and the new values",

@@ -1,9 +1,11 @@
-"""`lakehouse readers` and `lakehouse upkeep`: who needs the past of a table, and what keeps the table in shape."""
+"""Who needs the past of tables, and what keeps tables in shape: `lakehouse readers`, `cut` and `upkeep`."""
 
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -29,11 +31,15 @@ from lakehouse.upkeep.readers import ReaderKind, Readers, readers_of
 from lakehouse.upkeep.registration import keep_longer, register, release, time_travel
 
 if TYPE_CHECKING:
+    import dagster as dg
+
     from lakehouse.dagster.code_location import AssetTable, CodeLocation
     from lakehouse.dagster.definitions.keeping import UpkeepResult
     from lakehouse.delta.file_log import FileLog
+    from lakehouse.delta.log import Head
     from lakehouse.spark.table_version import ReadableLogs
     from lakehouse.upkeep.due import TableUpkeep
+    from lakehouse.upkeep.registration import PropertyChange
 
 
 def _add_readers_arguments(parser: ArgumentParser) -> None:
@@ -44,15 +50,31 @@ def _add_readers_arguments(parser: ArgumentParser) -> None:
         "--register", metavar="NAME", help="a reader that no table here is, or a table with another limit"
     )
     change.add_argument("--release", metavar="NAME", help="forget a registered reader")
-    parser.add_argument("--limit", metavar="TIME", help="how long a registered reader may be behind: 14d, 36h, 2w")
+    _add_limit(parser)
     add_json(parser)
 
 
-def _run_readers(given: Namespace) -> Answer:
-    if given.limit is not None and given.register is None:
+def _add_limit(parser: ArgumentParser) -> None:
+    parser.add_argument("--limit", metavar="TIME", help="how long a registered reader may be behind: 14d, 36h, 2w")
+
+
+def _limit(given: Namespace) -> timedelta | None:
+    """How long the reader that is registered may be behind; None if none is registered."""
+    limit = None if given.limit is None else limit_from(given.limit)
+    if given.register is None and given.limit is not None:
         raise UsageError("--limit is of a reader that is registered: --register NAME --limit 14d.")
-    if given.register is not None or given.release is not None:
-        _change(given)
+    if given.register is not None and limit is None:
+        raise UsageError("A registered reader has a limit, for how long it may be behind: --limit 14d, 36h or 2w.")
+    return limit
+
+
+def _run_readers(given: Namespace) -> Answer:
+    limit, name = _limit(given), given.register or given.release
+    if name is not None:
+        if given.root is not None:
+            raise UsageError("Definitions say which Spark commits it: give -m MODULE or -f FILE instead of --root.")
+        change = release if limit is None else partial(register, limit=limit)
+        _change(definitions(given), given.table, partial(change, table=given.table, reader=name))
     logs, declared, unreadable = _logs_and_names(given)
     log = log_of(given.table, logs)
     readers = readers_of(given.table, logs, int(time.time() * 1000), declared, unreadable)
@@ -111,35 +133,68 @@ def _logs_and_names(given: Namespace) -> "tuple[Mapping[str, FileLog], Mapping[s
     return readable.logs, declared, {n: why for n, why in readable.out_of_reach.items() if n in followers}
 
 
-def _change(given: Namespace) -> None:
-    """Registers or releases a reader of one of our tables.
+def _change(defs: "dg.Definitions", name: str, change: "Callable[[Head], PropertyChange]") -> None:
+    """Changes the registered readers of one of our tables.
 
     Raises:
         UpkeepError: The name is refused, or another program writes the table.
-        UsageError: There is no limit, or no definitions.
+        ReadError: There is no table yet.
     """
-    if given.root is not None:
-        raise UsageError("Definitions say which Spark commits it: give -m MODULE or -f FILE instead of --root.")
-    limit = None if given.limit is None else limit_from(given.limit)
-    if given.register is not None and limit is None:
-        raise UsageError("A registered reader has a limit, for how long it may be behind: --limit 14d, 36h or 2w.")
     from lakehouse.dagster.io_manager import code_location_of, managers_of
     from lakehouse.upkeep.carry_out import change_properties
 
-    defs = definitions(given)
-    table = table_of_ours(given.table, code_location_of(defs))
+    table = table_of_ours(name, code_location_of(defs))
     manager, ref = managers_of(defs.resources)[table.manager], table.ref
     assert ref is not None, f"{table.name} has a manager"
     head = ref.log(manager.writing_session).head()
     if head is None:
         raise ReadError(f"There is no table '{table.name}' yet.", "Nothing was changed. Materialize its asset first.")
-    name = str(given.register or given.release)
-    change = release(head, table.name, name) if limit is None else register(head, table.name, name, limit)
-    change_properties(manager.writing_session(), ref, change)
+    change_properties(manager.writing_session(), ref, change(head))
     after = ref.log(manager.writing_session).head()
     longer = None if after is None else keep_longer(after)
     if longer is not None:
         change_properties(manager.writing_session(), ref, longer)
+
+
+def _add_cut_arguments(parser: ArgumentParser) -> None:
+    add_target(parser)
+    parser.add_argument("tables", metavar="TABLE", nargs="*", help="the tables that are read together; else all")
+    parser.add_argument("--sql", action="store_true", help="print a query for each table, and nothing else")
+    parser.add_argument("--register", metavar="NAME", help="a reader for whom each table keeps its version of the cut")
+    _add_limit(parser)
+    add_json(parser)
+
+
+def _run_cut(given: Namespace) -> Answer:
+    from lakehouse.dagster.follow.cutting import cut
+    from lakehouse.dagster.io_manager import code_location_of
+
+    limit, defs = _limit(given), definitions(given)
+    code_location = code_location_of(defs)
+    for table in given.tables:
+        if table not in code_location.by_name:
+            raise UsageError(no_such("table", table, code_location.by_name))
+    answer = cut(defs, *given.tables)
+    if limit is not None:
+        ours = [table_of_ours(table, code_location).name for table in answer.versions]
+        for table in ours:
+            _change(defs, table, partial(register, table=table, reader=given.register, limit=limit))
+        answer = cut(defs, *answer.versions)
+    queries = [f"{query};" for query in answer.queries.values()]
+    if given.sql:
+        return Answer(asdict(answer), "\n".join(queries))
+    lines = [
+        f"{name}: version {version}{_until(answer.until[name])}" for name, version in sorted(answer.versions.items())
+    ]
+    lines += [f"They stand for {', '.join(f'{source} {at}' for source, at in sorted(answer.stands_for.items()))}."]
+    lines += [f"A newer cut waits for {each}." for each in answer.behind]
+    return Answer(asdict(answer), "\n".join(lines))
+
+
+def _until(millis: int | None) -> str:
+    if millis is None:
+        return ""
+    return f", readable until {datetime.fromtimestamp(millis / 1000, UTC):%Y-%m-%d %H:%M} UTC at least"
 
 
 def table_of_ours(name: str, code_location: "CodeLocation") -> "AssetTable":
@@ -238,5 +293,6 @@ def _value_of_upkeep(result: "UpkeepResult") -> dict[str, Any]:
     }
 
 
+CUT = Command(_add_cut_arguments, _run_cut)
 READERS = Command(_add_readers_arguments, _run_readers)
 UPKEEP = Command(_add_upkeep_arguments, _run_upkeep)

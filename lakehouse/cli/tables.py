@@ -1,4 +1,4 @@
-"""The tables that a command is about and their logs, without Spark; `lakehouse changes` and `lakehouse cut`."""
+"""The tables that a command is about and their logs, without Spark; `lakehouse changes`."""
 
 import os
 import time
@@ -6,7 +6,6 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ from lakehouse.cli.command import (
     add_json,
     add_place,
     add_table,
-    add_target,
     definitions,
     manager,
     no_such,
@@ -182,39 +180,4 @@ def _run_changes(given: Namespace) -> Answer:
     return Answer({"table": given.table, "changes": [asdict(change) for change in listed]}, page)
 
 
-def _add_cut_arguments(parser: ArgumentParser) -> None:
-    add_target(parser)
-    parser.add_argument("tables", metavar="TABLE", nargs="*", help="the tables that are read together; else all")
-    parser.add_argument("--sql", action="store_true", help="print a query for each table, and nothing else")
-    add_json(parser)
-
-
-def _run_cut(given: Namespace) -> Answer:
-    from lakehouse.dagster.follow.cutting import cut
-    from lakehouse.dagster.io_manager import code_location_of
-
-    defs = definitions(given)
-    names = code_location_of(defs).by_name
-    for table in given.tables:
-        if table not in names:
-            raise UsageError(no_such("table", table, names))
-    answer = cut(defs, *given.tables)
-    queries = [f"{query};" for query in answer.queries.values()]
-    if given.sql:
-        return Answer(asdict(answer), "\n".join(queries))
-    lines = [
-        f"{name}: version {version}{_until(answer.until[name])}" for name, version in sorted(answer.versions.items())
-    ]
-    lines += [f"They stand for {', '.join(f'{source} {at}' for source, at in sorted(answer.stands_for.items()))}."]
-    lines += [f"A newer cut waits for {each}." for each in answer.behind]
-    return Answer(asdict(answer), "\n".join(lines))
-
-
-def _until(millis: int | None) -> str:
-    if millis is None:
-        return ""
-    return f", readable until {datetime.fromtimestamp(millis / 1000, UTC):%Y-%m-%d %H:%M} UTC at least"
-
-
 CHANGES = Command(_add_changes_arguments, _run_changes)
-CUT = Command(_add_cut_arguments, _run_cut)

@@ -65,21 +65,26 @@ def greatest_cut(
 def _lower(stands: Stands, table: str, newest: int, oldest: int, most: StandsFor) -> int | None:
     """The newest version of a table that stands for no more. The steps back double, so a long way costs little."""
 
+    def exact(version: int) -> int | None:
+        """The nearest version, at or before this one, that stands for one state of its sources."""
+        back = range(version, max(oldest, version - _LOOKED_AT) - 1, -1)
+        return next((each for each in back if stands(table, each) is not None), None)
+
     def fits(version: int) -> bool:
-        sources = stands(table, version)
-        return sources is not None and all(at <= most.get(source, at) for source, at in sources.items())
+        sources = {} if (nearest := exact(version)) is None else stands(table, nearest) or {}
+        return all(at <= most.get(source, at) for source, at in sources.items())
 
     version, above, step = newest, newest + 1, 1
-    while version >= oldest and not fits(version):
-        if version == oldest:
-            return None
-        above, version, step = version, max(oldest, version - step), 2 * step
-    if version < oldest:
-        return None
+    while not fits(version):  # no version before the oldest stands for anything, so the search ends there
+        above, version, step = version, max(oldest - 1, version - step), 2 * step
     while version + 1 < above:
         middle = (version + above) // 2
         version, above = (middle, above) if fits(middle) else (version, middle)
-    return version
+    return exact(version)
+
+
+_LOOKED_AT = 100
+"""So many versions in a row are looked at for one that stands for one state of its sources."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakehouse.cursor.cuts import Agreement, agreement, greatest_cut, reach
@@ -57,18 +57,23 @@ def test_of_two_cuts_the_newer_version_of_each_table_is_a_cut_again(tables: dict
     towers(),
     st.dictionaries(st.sampled_from("abc"), st.integers(0, 4)),
     st.dictionaries(st.sampled_from("XYZ"), st.integers(0, 6)),
+    st.sets(st.tuples(st.sampled_from("abc"), st.integers(0, 5)), max_size=6),
 )
+@example({"a": [{"X": 2}], "b": [{"X": at} for at in (0, 0, 0, 2, 3, 3)]}, {}, {}, {("b", 2)})
 def test_the_greatest_cut_is_the_greatest_of_all_cuts_within_its_bounds(
-    tables: dict[str, list[dict[str, int]]], floors: dict[str, int], most: dict[str, int]
+    tables: dict[str, list[dict[str, int]]], floors: dict[str, int], most: dict[str, int], torn: set[tuple[str, int]]
 ) -> None:
     def is_within(cut: Mapping[str, int]) -> bool:
         above = all(version >= floors.get(name, 0) for name, version in cut.items())
         return above and all(at <= most.get(s, at) for name, v in cut.items() for s, at in tables[name][v].items())
 
     heads = {name: len(versions) - 1 for name, versions in tables.items()}
-    expected = [cut for cut in all_cuts(tables) if is_within(cut)]
+    expected = [cut for cut in all_cuts(tables) if is_within(cut) and not torn & cut.items()]
 
-    cut = greatest_cut(lambda name, version: tables[name][version], heads, floors, most)
+    def stands(name: str, version: int) -> Mapping[str, int] | None:
+        return None if (name, version) in torn else tables[name][version]
+
+    cut = greatest_cut(stands, heads, floors, most)
 
     assert cut == max(expected, key=lambda each: sum(each.values()), default=None)
 

@@ -1,16 +1,30 @@
 """Inputs that agree, in Dagster's runs: with the code location, whose siblings meet, and without it."""
 
+import json
+import time
+from datetime import timedelta
+from pathlib import Path
+
 import dagster as dg
 import pytest
 
 from lakehouse import Policy
+from lakehouse.cli.main import main
+from lakehouse.upkeep.registration import registered_limits
 from tests.support.agreeing_project import FORK, INPUTS, ROOT, run_of
-from tests.support.dagster_house import House, metadata
+from tests.support.dagster_house import House, failure, metadata
 from tests.support.lake import Lake
 
 
 def insert(lake: Lake, id_: int) -> None:
     lake.insert("src", [(id_, id_)])
+
+
+def limits(lake: Lake, name: str) -> dict[str, timedelta]:
+    """The limits of the readers that are registered in a table."""
+    head = lake.ref(name).log(lambda: lake.spark).head()
+    assert head is not None
+    return registered_limits(head.properties)
 
 
 @pytest.fixture
@@ -72,3 +86,39 @@ def test_without_a_code_location_marks_say_what_the_inputs_of_a_table_stand_for(
     house.run("b")
     assert metadata(house.run("m"), "m")["stands_for"] == {"src": 1}
     assert fork.rows("m") == [(1, 2), (2, 4)]
+
+
+def test_a_first_run_fails_where_its_inputs_never_stood_for_one_state(fork: Lake, instance: dg.DagsterInstance) -> None:
+    house = House(fork, FORK, instance, policy=Policy(inputs="agree"))
+    house.run("a")
+    insert(fork, 2)
+    house.run("b")
+
+    why = failure(house.run("m", raise_on_error=False))
+    assert "'m' cannot begin" in why
+    assert "It waits for a, which stands for version 0 of src: b stands for 1." in why
+    assert not fork.ref("m").log(lambda: fork.spark).head()
+
+
+def test_a_reader_is_registered_at_a_cut_and_each_table_keeps_its_version(
+    fork: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with dg.instance_for_test() as instance:
+        run_of("a", instance)
+        run_of("b", instance)
+        insert(fork, 2)
+        run_of("a", instance)
+    file = tmp_path / "project.py"
+    file.write_text("from tests.support.agreeing_project import definitions\n\ndefs = definitions()\n")
+    registered = ("--register", "report", "--limit", "40d", "--json", "-f", str(file))
+
+    assert main(["cut", "src", "b", *registered]) == 1
+    assert json.loads(capsys.readouterr().out)["code"] == "NOT_OURS"
+    assert limits(fork, "b") == {}, "nothing was changed"
+
+    assert main(["cut", "a", "b", *registered]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["stands_for"] == {"src": 0}
+    assert answer["versions"]["a"] == 0
+    assert answer["until"]["a"] > (time.time() + 39 * 86_400) * 1000
+    assert limits(fork, "a") == limits(fork, "b") == {"report": timedelta(days=40)}

@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from lakehouse import Changes, DeltaIOManager, Merge, Policy, Table, change_sensor
+from lakehouse import Changes, DeltaIOManager, Merge, Policy, Table, automation, change_sensor, validate
 from lakehouse.dagster.follow.watch import Behind, Watch
 from lakehouse.dagster.io_manager import managed_tables
 from tests.support.agreeing_project import FORK, a, b, m, src
@@ -22,6 +22,9 @@ def behind(root: Path, inputs: str = "agree") -> set[str]:
     with dg.DagsterInstance.ephemeral() as instance:
         looks = Watch(managed_tables(FORK, {"io_manager": manager})).look(instance).tables
     return {key.to_user_string() for key, look in looks.items() if isinstance(look, Behind)}
+
+
+AT_NIGHT = dg.AutomationCondition.on_cron("@daily")
 
 
 @pytest.fixture
@@ -87,6 +90,28 @@ def test_a_table_does_not_follow_where_it_would_only_find_that_it_waits(fork: Pa
     run(fork, "a", "src")
     append(fork, "src", 3)
     assert asked(fork, src, a, by_schedule, m, seen) == [["a"]]
+
+
+def test_the_condition_asks_for_siblings_in_one_run_and_not_for_a_table_that_would_wait(
+    fork: Path, instance: dg.DagsterInstance
+) -> None:
+    def wanted(*followed: dg.AssetsDefinition) -> set[str]:
+        """The tables that one evaluation of the conditions requests; those that are not followed run by a schedule."""
+        keys = [asset.key for asset in followed]
+        by_schedule = [asset for asset in (a, b, m) if asset not in followed]
+        conditions = {asset: automation() for asset in followed} | dict.fromkeys(by_schedule, AT_NIGHT)
+        assets = [src, *(asset.with_attributes(automation_condition=each) for asset, each in conditions.items())]
+        defs = validate(dg.Definitions(assets=assets, resources={"io_manager": manager_of(fork)}))
+        result = dg.evaluate_automation_conditions(defs, instance, dg.AssetSelection.assets(*keys))
+        return {key.to_user_string() for key in keys if result.get_requested_partitions(key)}
+
+    append(fork, "src", 2)
+    assert wanted(a, b, m) == {"a", "b", "m"}
+    run(fork, "a", "src")
+    assert wanted(a, b, m) == {"b", "m"}
+    assert wanted(a, m) == set(), "m waits for b, which no run that is asked for makes"
+    append(fork, "src", 3)
+    assert wanted(a, m) == {"a"}
 
 
 def test_siblings_run_together_although_the_sources_of_one_have_not_been_still_for_long(fork: Path) -> None:

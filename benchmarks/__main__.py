@@ -31,6 +31,7 @@ MORE = (
     "expectations",
     "hourly",
     "views",
+    "agree",
 )
 LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts")
 APART = ("contention", "cold", "live", "stores")

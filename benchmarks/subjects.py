@@ -28,6 +28,7 @@ TITLES = {
     "stores": "On S3 and on a disk",
     "cold": "A process for every run",
     "live": "From source commit to gold",
+    "agree": "Inputs that agree",
 }
 """Every suite."""
 

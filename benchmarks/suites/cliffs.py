@@ -151,13 +151,15 @@ def weighed(path: Path, files: int) -> float:
     return cpu(weigh)
 
 
-def write(path: Path, commits: int, says: Callable[[int], str | None], *, per_commit: int) -> None:
+def write(
+    path: Path, commits: int, says: Callable[[int], str | None], *, per_commit: int, began: int = 1_700_000_000_000
+) -> None:
     """The log of a table: each commit adds files of some hours."""
     log = path / "_delta_log"
     log.mkdir(parents=True)
     for version in range(commits):
         info: dict[str, Any] = {
-            "timestamp": 1_700_000_000_000 + version,
+            "timestamp": began + version,
             "operation": "WRITE",
             "operationParameters": {"mode": "Append"},
             "operationMetrics": {"numOutputRows": str(per_commit)},

@@ -176,8 +176,8 @@ def _run_cut(given: Namespace) -> Answer:
             raise UsageError(no_such("table", table, code_location.by_name))
     answer = cut(defs, *given.tables)
     if limit is not None:
-        ours = [table_of_ours(table, code_location).name for table in answer.versions]
-        for table in ours:
+        names = [table_of_ours(name, code_location).name for name in answer.versions]
+        for table in names:
             _change(defs, table, partial(register, table=table, reader=given.register, limit=limit))
         answer = cut(defs, *answer.versions)
     queries = [f"{query};" for query in answer.queries.values()]

@@ -33,6 +33,12 @@ def test_a_parameter_is_a_token_of_its_own(sql: str, expected: str):
     assert with_values(sql, {"x": 3}) == expected
 
 
+def test_two_colons_are_a_cast_and_name_no_parameter():
+    query = "SELECT id, at::date AS day, 1::decimal(9, 2) AS one FROM t WHERE id > :least"
+    checked = View(query, args={"least": 3}).check({"t": {"id": "int", "at": "timestamp"}}, {"t": ("id",)})
+    assert checked.why_whole is None
+
+
 @for_each(
     "value, expected",
     [

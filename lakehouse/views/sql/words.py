@@ -39,8 +39,8 @@ class Text:
         """The named parameters, each where the text has it first. A colon behind a value begins a path into it."""
         named = dict[str, TextPlace]()
         for before, colon, name in zip((None, *self.tokens), self.tokens, self.tokens[1:], strict=False):
-            is_path = before is not None and begins_path(before, colon)
-            if colon.is_symbol(":") and name.is_name and colon.end == name.start and not is_path:
+            is_other = before is not None and (begins_path(before, colon) or ends_cast(before, colon))
+            if colon.is_symbol(":") and name.is_name and colon.end == name.start and not is_other:
                 named.setdefault(name.text, self.of_token(colon, name))
         return named
 
@@ -195,6 +195,11 @@ def begins_path(before: Token, colon: Token) -> bool:
     """Whether a colon begins a path into the value right before it, and not a parameter."""
     ends_value = before.is_name or before.text in CLOSING
     return colon.is_symbol(":") and ends_value and before.end == colon.start
+
+
+def ends_cast(before: Token, colon: Token) -> bool:
+    """Whether a colon is the second one of a cast, `a::date`."""
+    return before.is_symbol(":") and colon.is_symbol(":") and before.end == colon.start
 
 
 def of_the_run(name: str, place: TextPlace | None) -> ViewError:

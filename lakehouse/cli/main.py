@@ -11,6 +11,10 @@ from lakehouse.cli.command import Answer, Command, UsageError, no_such
 from lakehouse.errors import LakehouseError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
+    "adopt": (
+        "view files of a dbt project or of SQL files, and how each model would be followed",
+        "lakehouse.cli.adoption.adopt:ADOPT",
+    ),
     "changes": (
         "what the commits of a table did, and which run made them",
         "lakehouse.cli.tables:CHANGES",

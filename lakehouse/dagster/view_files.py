@@ -33,7 +33,7 @@ Defined: TypeAlias = dg.AssetsDefinition | dg.AssetSpec
 
 OWN = "lakehouse."
 """How the table properties begin that say something to this library."""
-SNAPSHOT, TOUCH = "lakehouse.snapshot", "lakehouse.touch"
+SNAPSHOT, TOUCH, KEY = "lakehouse.snapshot", "lakehouse.touch", "lakehouse.key"
 _NO_INPUT = frozenset(
     [
         *("arg_dict", "conf", "config", "context", "input", "input_arg_dict", "meta", "output", "output_arg_dict"),
@@ -196,8 +196,8 @@ class _FileView:
             remedy = f"Name tables of the query: {', '.join(tables)}."
             raise self.error("VIEW_HEAD", f"{SNAPSHOT} names {table}, which the query does not", remedy, SNAPSHOT)
         for name in self.statement.properties:
-            if name.lower().startswith(OWN) and name not in (SNAPSHOT, TOUCH):
-                remedy = f"The properties of this kind are {SNAPSHOT} and {TOUCH}."
+            if name.lower().startswith(OWN) and name not in (SNAPSHOT, TOUCH, KEY):
+                remedy = f"The properties of this kind are {SNAPSHOT}, {TOUCH} and {KEY}."
                 raise self.error("VIEW_HEAD", f"{name} means nothing", remedy, name)
 
     def asset(self, keys: Mapping[str, dg.AssetKey], common: Mapping[str, Any]) -> dg.AssetsDefinition:
@@ -255,7 +255,7 @@ def _table(text: str, statement: Statement, file: str, expectations: tuple[Expec
     """
     try:
         return Table(
-            key=statement.key,
+            key=statement.key or _names_listed(statement.properties.get(KEY, "")),
             partition_by=statement.partitioned_by,
             cluster_by=statement.clustered_by,
             properties={name: value for name, value in statement.properties.items() if not name.startswith(OWN)},

@@ -1,0 +1,315 @@
+"""The models of a folder as queries of Spark: of a dbt project, or of SQL files with `CREATE ... AS`."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import sqlglot
+import yaml
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.tokenizer_core import TokenType
+
+from lakehouse.cli.adoption.jinja import MACRO, Templates, UnrenderedError
+from lakehouse.cli.command import UsageError
+from lakehouse.views.functions import CALLABLE, OF_THE_RUN
+
+SPARKS = ("spark", "databricks")
+"""The dialects whose queries stay as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A query that makes a table.
+
+    Args:
+        name: The parts of the table's name, which are its asset key.
+        file: The file that holds it, from the folder.
+        query: The query in Spark's SQL.
+        key: The columns that dbt calls unique; empty if it calls none so.
+        comment: What the table is; empty if nothing says it.
+        is_stored: Whether the rows of the table are stored today.
+    """
+
+    name: tuple[str, ...]
+    file: str
+    query: str
+    key: tuple[str, ...] = ()
+    comment: str = ""
+    is_stored: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NotMoved:
+    """A model that no view file is made of, and why, as a clause."""
+
+    name: tuple[str, ...]
+    file: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """A table that something else fills: its columns with their types, as far as these are known, and its key."""
+
+    columns: dict[str, str] = field(default_factory=dict[str, str])
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The dialect that a folder is written in, its models, and the sources that it declares, by name."""
+
+    dialect: str
+    models: tuple[Model | NotMoved, ...]
+    sources: Mapping[str, SourceFacts]
+
+
+class _NotMovedError(Exception):
+    """Why no view file is made of a model, as a clause."""
+
+
+def read_folder(folder: Path, dialect: str | None) -> Folder:
+    """The models of a folder. A dialect that is given counts more than what the folder says of it.
+
+    Raises:
+        UsageError: The folder holds no models, or sqlglot does not know the dialect.
+    """
+    if (folder / "dbt_project.yml").is_file():
+        read = _DbtProject(folder, _yaml(folder / "dbt_project.yml")).read(dialect)
+    else:
+        dialect = _require_dialect(dialect or "spark")
+        files = sorted(folder.rglob("*.sql"))
+        read = Folder(dialect, tuple(each for file in files for each in _models_in(file, folder, dialect)), {})
+    if not read.models:
+        raise UsageError(f"{folder} holds neither a dbt_project.yml with models nor a file *.sql.")
+    return read
+
+
+def _require_dialect(dialect: str) -> str:
+    if sqlglot.Dialect.get(dialect) is None:
+        raise UsageError(f"sqlglot knows no dialect {dialect}. Name one with --dialect, such as snowflake.")
+    return dialect
+
+
+def _models_in(file: Path, folder: Path, dialect: str) -> Iterator[Model | NotMoved]:
+    """The tables and views that the statements of a SQL file create."""
+    text, path = file.read_text("utf-8-sig"), str(file.relative_to(folder))
+    try:
+        tokens = sqlglot.tokenize(text, read=dialect)
+        ends = [at for at, token in enumerate(tokens) if token.token_type is TokenType.SEMICOLON]
+        for begin, end in zip([0, *(end + 1 for end in ends)], [*ends, len(tokens)], strict=True):
+            if begin < end:
+                yield _model_of(text[tokens[begin].start : tokens[end - 1].end + 1], path, dialect)
+    except SqlglotError as error:
+        yield NotMoved((Path(path).stem,), path, _first_line(error))
+
+
+def _model_of(statement: str, file: str, dialect: str) -> Model | NotMoved:
+    """The table or view that a statement creates."""
+    try:
+        tree = sqlglot.parse_one(statement, read=dialect)
+        table = tree.find(exp.Table)
+        if not isinstance(tree, exp.Create) or not isinstance(tree.expression, exp.Query) or table is None:
+            raise _NotMovedError(f"{' '.join(statement.split()[:3])} ... makes no table of a query")
+        if isinstance(tree.this, exp.Schema):
+            raise _NotMovedError("it names its columns before the query: name them in the query")
+        begin = re.search(r"\bAS\s+(?=\(|SELECT\b|WITH\b|FROM\b|VALUES\b)", statement, re.IGNORECASE)
+        query = statement[begin.end() :] if begin is not None else tree.expression.sql(dialect)
+        name = tuple(part.name for part in table.parts)
+        return Model(name, file, _in_spark(query, dialect), is_stored=tree.kind != "VIEW")
+    except (_NotMovedError, SqlglotError) as why:
+        return NotMoved((Path(file).stem,), file, _first_line(why))
+
+
+def _in_spark(query: str, dialect: str) -> str:
+    """A query in Spark's SQL."""
+    if dialect in SPARKS:
+        return query
+    try:
+        tree = sqlglot.parse_one(query, read=dialect)
+        text = tree.sql("spark", pretty=True, unsupported_level=ErrorLevel.RAISE)
+    except (SqlglotError, ValueError) as error:
+        raise _NotMovedError(f"Spark's SQL cannot say it: {_first_line(error)}") from error
+    called = {call.name.lower() for call in sqlglot.parse_one(text, read="spark").find_all(exp.Anonymous)}
+    if unknown := called - CALLABLE - OF_THE_RUN:
+        raise _NotMovedError(f"Spark is not known to have the function {', '.join(sorted(unknown))} of {dialect}")
+    return text
+
+
+def _first_line(error: Exception) -> str:
+    return re.sub(r"\x1b\[\d*m", "", str(error).strip().partition("\n")[0])
+
+
+def _yaml(file: Path) -> dict[str, Any]:
+    """What a YAML file says; nothing if there is none that can be read."""
+    try:
+        return _mapping(yaml.safe_load(file.read_text("utf-8-sig")))
+    except (OSError, yaml.YAMLError):
+        return {}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+_OTHER_FILES = {
+    ("model", "*.py"): "it is Python: write an asset",
+    ("seed", "*.csv"): "",
+    ("snapshot", "*.sql"): "it is a snapshot: write a History",
+}
+"""Files that hold no query, and why the models in them are not moved; a seed is a source."""
+_STORED = ("table", "incremental", "materialized_view", "dynamic_table")
+_NOT_STORED = ("view", "ephemeral")
+
+
+@dataclass
+class _DbtProject:
+    """A dbt project by its files, and by its manifest if dbt has written one."""
+
+    folder: Path
+    project: dict[str, Any]
+    sources: dict[str, SourceFacts] = field(default_factory=dict[str, SourceFacts])
+
+    def read(self, dialect: str | None) -> Folder:
+        file = self.folder / "target" / "manifest.json"
+        manifest: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
+        adapter = dialect or manifest.get("metadata", {}).get("adapter_type", "spark")
+        self.nodes = {node["name"]: node for node in manifest.get("nodes", {}).values()}
+        nodes = (*self.nodes.values(), *manifest.get("sources", {}).values())
+        self.relations = {node["relation_name"]: node for node in nodes if node.get("relation_name")}
+        self.names, self.properties = dict[str, tuple[str, ...]](), dict[str, dict[str, Any]]()
+        models, not_moved = {file.stem: file for file in self._files("model", "*.sql")}, list[NotMoved]()
+        self.names |= {name: self._name_of(name, file) for name, file in models.items()}
+        for (kind, ending), why in _OTHER_FILES.items():
+            for file in self._files(kind, ending):
+                names = re.findall(r"\{%-?\s*snapshot\s+(\w+)", file.read_text()) if kind == "snapshot" else [file.stem]
+                self.names |= {name: self._name_of(name, file) for name in names}
+                not_moved += [NotMoved(self.names[name], self._path(file), why) for name in names if why]
+        for file in (*self._files("model", "*.yml"), *self._files("model", "*.yaml")):
+            self._read_properties(_yaml(file))
+        variables = _mapping(self.project.get("vars"))
+        variables |= _mapping(variables.get(self.project["name"]))
+        macros, packages = self._macros(manifest)
+        self.templates = Templates(adapter, macros, packages, variables, self._ref, self._source)
+        read = [self._model(name, file, _require_dialect(adapter)) for name, file in models.items()]
+        return Folder(adapter, (*read, *not_moved), self.sources)
+
+    def _path(self, file: Path) -> str:
+        return str(file.relative_to(self.folder))
+
+    def _name_of(self, name: str, file: Path) -> tuple[str, ...]:
+        """The name of a table: the folders of its file below models/, else its first folder; then its own."""
+        first, *above = file.relative_to(self.folder).parts[:-1]
+        top = self.project["name"] if first == "models" else first
+        return (*map(identifier, above or [top]), identifier(name))
+
+    def _files(self, kind: str, ending: str) -> Iterator[Path]:
+        for below in self.project.get(f"{kind}-paths") or [f"{kind}s"]:
+            yield from sorted((self.folder / below).rglob(ending))
+
+    def _macros(self, manifest: Mapping[str, Any]) -> tuple[dict[str, str], frozenset[str]]:
+        """The macros of dbt, of the packages and of the project, the later ones first; and the packages."""
+        macros = {each["name"]: each["macro_sql"] for each in manifest.get("macros", {}).values()}
+        packages = {each["package_name"] for each in manifest.get("macros", {}).values()}
+        for folder in sorted((self.folder / "dbt_packages").glob("*")):
+            packages.add(_yaml(folder / "dbt_project.yml").get("name", folder.name))
+            for file in sorted((folder / "macros").rglob("*.sql")):
+                macros |= {each[1]: each[0] for each in MACRO.finditer(file.read_text("utf-8-sig"))}
+        for file in self._files("macro", "*.sql"):
+            macros |= {each[1]: each[0] for each in MACRO.finditer(file.read_text("utf-8-sig"))}
+        return macros, frozenset({*packages, self.project["name"]})
+
+    def _read_properties(self, settings: Mapping[str, Any]) -> None:
+        """What a YAML file says of models and sources."""
+        self.properties |= {each["name"]: each for each in settings.get("models") or ()}
+        for source in settings.get("sources") or ():
+            for table in source.get("tables") or ():
+                columns = {str(each["name"]).lower(): _type(each) for each in table.get("columns") or ()}
+                self.sources[self._source(source["name"], table["name"])] = SourceFacts(columns, _key_in_tests(table))
+
+    def _ref(self, *names: str, **_version: Any) -> str:
+        return ".".join(self.names.get(names[-1], ("models", identifier(names[-1]))))
+
+    def _source(self, source: str, table: str) -> str:
+        name = (identifier(source), identifier(table))
+        return ".".join(("sources", *name) if name in self.names.values() else name)
+
+    def _model(self, name: str, file: Path, dialect: str) -> Model | NotMoved:
+        parts, path, properties = self.names[name], self._path(file), self.properties.get(name, {})
+        try:
+            query, settings = self._render(name, file.read_text("utf-8-sig"))
+            config = {**self._config_of(name, parts), **properties.get("config", {}), **settings}
+            if config.get("enabled") is False:
+                raise _NotMovedError("it is disabled")
+            if (kind := config.get("materialized", "view")) not in (*_STORED, *_NOT_STORED):
+                raise _NotMovedError(f"it is materialized as {kind}")
+            unique = config.get("unique_key") or ()
+            key = (unique,) if isinstance(unique, str) else tuple(unique)
+            comment = str(properties.get("description") or "").strip()
+            comment = "" if "{{" in comment else comment  # a page of dbt's documentation
+            key = key or _key_in_tests(properties)
+            return Model(parts, path, _in_spark(query, dialect), key, comment, is_stored=kind in _STORED)
+        except (UnrenderedError, _NotMovedError) as why:
+            return NotMoved(parts, path, _first_line(why))
+
+    def _config_of(self, name: str, parts: tuple[str, ...]) -> dict[str, Any]:
+        """What the manifest, else the project, says of a model; the folder that is nearest to its file counts most."""
+        if name in self.nodes:
+            return self.nodes[name].get("config", {})
+        config, below = dict[str, Any](), _mapping(self.project.get("models"))
+        for part in (self.project["name"], *parts):
+            below = _mapping(below.get(part))
+            config |= {key.removeprefix("+"): value for key, value in below.items()}
+        return config
+
+    def _render(self, name: str, template: str) -> tuple[str, Mapping[str, Any]]:
+        """The SQL of a model: as dbt compiled it where only dbt can, if that does not depend on rows of its table."""
+        settings: Mapping[str, Any] = {}
+        try:
+            query, settings = self.templates.render(template, ".".join(self.names[name]))
+        except UnrenderedError:
+            query = self.nodes.get(name, {}).get("compiled_code")
+            if not query or "is_incremental" in template:
+                raise
+            for relation in sorted(self.relations, key=len, reverse=True):  # one may begin with another
+                node = self.relations[relation]
+                is_source = node["resource_type"] == "source"
+                table = self._source(node["source_name"], node["name"]) if is_source else self._ref(node["name"])
+                query = query.replace(relation, table)
+        return query.strip().rstrip("; \n"), settings
+
+
+def identifier(text: str) -> str:
+    """A text with _ for each character that a plain name cannot have."""
+    return re.sub(r"\W", "_", text)
+
+
+def _type(column: Mapping[str, Any]) -> str:
+    """The type of a column as Spark names it; empty if it is not known."""
+    try:
+        return exp.DataType.build(column.get("data_type") or "").sql("spark").lower().replace(" ", "")
+    except SqlglotError:
+        return ""
+
+
+def _key_in_tests(properties: Mapping[str, Any]) -> tuple[str, ...]:
+    """The key of a table by its tests: a column that is unique and not null, or a unique combination of columns."""
+    for column in properties.get("columns") or ():
+        if {"unique", "not_null"} <= _tests(column).keys():
+            return (str(column["name"]),)
+    for test, settings in _tests(properties).items():
+        if test.rpartition(".")[2] == "unique_combination_of_columns":
+            return tuple((settings.get("arguments") or settings)["combination_of_columns"])
+    return ()
+
+
+def _tests(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The tests of a model or a column, by name, with what they are given."""
+    tests: dict[str, Any] = {}
+    for test in (*(properties.get("tests") or ()), *(properties.get("data_tests") or ())):
+        tests |= test if isinstance(test, dict) else {test: {}}
+    return tests

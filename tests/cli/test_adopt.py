@@ -1,0 +1,126 @@
+"""`lakehouse adopt`: every model of a dbt project is in the report, and what is moved gives the rows that dbt gives."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakehouse.cli.main import main
+from tests.support import dbt_shop
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    return dbt_shop.write(tmp_path / "shop")
+
+
+def adopted(capsys: pytest.CaptureFixture[str], folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
+    """What the command answers about each model, by its name."""
+    assert main(["adopt", str(folder), "--json", *options]) == code
+    answer = json.loads(capsys.readouterr().out)
+    return answer | {"models": {each["model"]: each for each in answer["models"]}}
+
+
+MOVED = {
+    "marts.cities": ("by sums", ["city"]),
+    "marts.customers": ("by keys", ["customer_id", "newest_order"]),
+    "marts.finance.large_orders": ("by keys", ["customer_id"]),
+    "marts.orders": ("by keys", ["order_id"]),
+    "marts.top": ("whole", ["order_id"]),
+    "staging.stg_customers": ("by keys", ["customer_id"]),
+    "staging.stg_lines": ("inlined", []),
+    "staging.stg_orders": ("by keys", ["order_id"]),
+}
+NOT_MOVED = {
+    "marts.former": "it is disabled",
+    "marts.loaded": "now gives another value in each run",
+    "marts.scored": "it is Python",
+    "marts.starred": "the macro dbt_utils.star is in no file of the project",
+    "snapshots.prices": "it is a snapshot",
+}
+
+
+def test_each_model_of_a_project_has_a_verdict(shop: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    answer = adopted(capsys, shop, "--dialect", "duckdb", "--dry-run", "--to", str(tmp_path / "new"))
+    models = answer["models"]
+    assert {name: (models[name]["becomes"], models[name]["key"]) for name in MOVED} == MOVED
+    assert models.keys() == MOVED.keys() | NOT_MOVED.keys()
+    wrong = {name: models[name] for name, why in NOT_MOVED.items() if not models[name]["why"].startswith(why)}
+    assert wrong == {}
+    assert answer["tables"] == ["raw.customers", "raw.lines", "raw.orders"]
+    assert answer["files"] == [] and not (tmp_path / "new").exists()
+
+
+def test_what_is_written_is_a_lakehouse_that_check_refuses_nothing_of(
+    shop: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    answer = adopted(capsys, shop, "--dialect", "duckdb", "--to", str(tmp_path / "new"))
+    written = {file.relative_to(tmp_path / "new").as_posix() for file in (tmp_path / "new").rglob("*.*")}
+    stored = {name for name, (becomes, _) in MOVED.items() if becomes != "inlined"}
+    assert written == {"definitions.py"} | {f"views/{name.replace('.', '/')}.sql" for name in stored}
+    assert set(answer["files"]) == {str(tmp_path / "new" / file) for file in written}
+    monkeypatch.chdir(tmp_path / "new")
+    assert main(["check"]) == 0, capsys.readouterr().out
+
+
+def test_no_file_is_overwritten_and_none_is_written_in_front_of_the_refusal(
+    shop: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    there = tmp_path / "new/views/staging/stg_orders.sql"
+    there.parent.mkdir(parents=True)
+    there.write_text("mine")
+    with pytest.raises(SystemExit, match="2"):
+        main(["adopt", str(shop), "--dialect", "duckdb", "--to", str(tmp_path / "new")])
+    assert "stg_orders.sql is there already" in capsys.readouterr().err
+    assert [file.read_text() for file in (tmp_path / "new").rglob("*.*")] == ["mine"]
+
+
+def test_a_manifest_has_the_dialect_the_macros_and_what_only_dbt_renders(
+    shop: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    compiled = 'select order_id, amount from "dev"."main"."orders"'
+    macro = "{% macro default__euros(column, digits) %}{{ column }}{% endmacro %}"
+    manifest = {
+        "metadata": {"adapter_type": "duckdb"},
+        "macros": {"a": {"package_name": "dbt", "name": "default__euros", "macro_sql": macro}},
+        "nodes": {
+            "a": {"name": "starred", "resource_type": "model", "relation_name": None, "compiled_code": compiled},
+            "b": {"name": "orders", "resource_type": "model", "relation_name": '"dev"."main"."orders"'},
+        },
+        "sources": {},
+    }
+    (shop / "target").mkdir()
+    (shop / "target/manifest.json").write_text(json.dumps(manifest))
+    answer = adopted(capsys, shop, "--to", str(tmp_path / "new"))
+    assert answer["dialect"] == "duckdb"
+    assert answer["models"]["marts.starred"]["becomes"] == "by keys"
+    assert "FROM marts.orders" in (tmp_path / "new/views/marts/starred.sql").read_text()
+    assert "/ 100" in (tmp_path / "new/views/marts/orders.sql").read_text(), "the project's own macro counts most"
+
+
+def test_a_folder_of_sql_files_is_adopted_by_its_statements(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    for name, text in {
+        "orders.sql": "CREATE OR REPLACE VIEW silver.orders AS\nSELECT id, amount FROM raw.orders -- all;\n;",
+        "totals.sql": "-- two\nCREATE TABLE gold.totals USING delta AS SELECT id, sum(amount) AS s FROM silver.orders "
+        "GROUP BY id; INSERT INTO gold.totals VALUES (1, 2);",
+        "loop.sql": "CREATE TABLE gold.loop AS SELECT * FROM gold.loop",
+        "named.sql": "CREATE VIEW gold.named (nr) AS SELECT id FROM raw.orders",
+        "again.sql": "CREATE TABLE gold.again AS SELECT 1 AS id; CREATE TABLE gold.again AS SELECT 2 AS id",
+        "typo.sql": "CREATE TABLE gold.typo AS SELECT (1 AS id",
+    }.items():
+        (tmp_path / name).write_text(text)
+    models = adopted(capsys, tmp_path, "--to", str(tmp_path / "new"))["models"]
+    assert {name: each["becomes"] for name, each in models.items()} == {
+        "silver.orders": "inlined",
+        "gold.totals": "by keys",
+        "totals": "not moved",
+        "gold.loop": "not moved",
+        "named": "not moved",
+        "gold.again": "not moved",
+        "typo": "not moved",
+    }
+    assert (tmp_path / "new/views/gold/totals.sql").read_text() == (
+        "CREATE MATERIALIZED VIEW gold.totals\nTBLPROPERTIES ('lakehouse.key' = 'id')\nAS\nWITH silver__orders AS (\nSELECT id, amount FROM "
+        "raw.orders\n)\nSELECT id, sum(amount) AS s FROM silver__orders AS orders GROUP BY id\n"
+    )

@@ -1,12 +1,11 @@
 """When a view is counts and sums over the rows of one table, to which changes can be added."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.delta.text import fold
 from lakehouse.views.algebra import (
     Aggregation,
     Extend,
@@ -21,11 +20,9 @@ from lakehouse.views.algebra import (
     nodes_of,
     substitute,
 )
-from lakehouse.views.analysis import Analysis
 from lakehouse.views.printing import is_printable
 from lakehouse.views.steps.planning import Wording
 from lakehouse.views.steps.relations import print_sql
-from lakehouse.views.view_text import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +42,6 @@ class Added:
     count: str
     sums: Mapping[str, str]
     where: str | None
-
-
-def added_of(analysis: Analysis, key: Sequence[str], partitioned_by: Sequence[str]) -> Added | str:
-    """The counts and sums that a view is, to which changes can be added; else why it is none, as a clause."""
-    if analysis.text.touch:
-        return "`touch` names the columns by which changes are followed"
-    if isinstance(analysis.read, Reason) or analysis.read.why_whole is not None:
-        return "all of its rows are computed"
-    added = as_sums(analysis.read)
-    if isinstance(added, str):
-        return added
-    if added.source not in analysis.facts.followed:
-        return f"the changes of {added.source} are not followed"
-    groups = fold(added.by)
-    if groups != fold(key) or not fold(partitioned_by) <= groups:
-        return "the key of its table is another than the columns of GROUP BY"
-    return added
 
 
 class _NotAddedError(Exception):

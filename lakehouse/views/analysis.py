@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Self, TypeAlias
 
 from lakehouse.cursor.definition import digest
@@ -9,6 +10,7 @@ from lakehouse.cursor.digests import QueryDigest
 from lakehouse.delta.text import fold
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.read.decide import NeedOfAllRows
+from lakehouse.views.adding import Added, as_sums
 from lakehouse.views.algebra import Output, Query
 from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.planner import rows_of_any_keys, touched_plan
@@ -21,20 +23,26 @@ from lakehouse.views.view_text import NotFollowedError, Reason, ViewText, with_p
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TableFacts:
-    """What is known of the tables of a text beside their columns.
+    """What is known of the tables of a text beside their columns, and of the view's own table.
 
     Args:
         followed: The tables whose changes are followed.
         small: The tables that are read whole instead of by keys.
         keys: The keys of tables, where they have one.
+        key: The key that the view's own table declares; empty if it declares none, None if that is not known.
+        partitioned_by: The columns by which that table is partitioned.
         needs_whole_keys: Whether the rows of a key of the view have to be computed together, because its table asks how
             many there are.
+        leaves_rows_out: Whether an expectation of that table leaves rows out.
     """
 
     followed: tuple[str, ...] = ()
     small: Collection[str] = ()
     keys: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    key: tuple[str, ...] | None = None
+    partitioned_by: tuple[str, ...] = ()
     needs_whole_keys: bool = False
+    leaves_rows_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +92,15 @@ Verdict: TypeAlias = Whole | ByKeys
 """How the table of a text follows changes, whatever rows they are of."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class Analysis:
-    """A text over tables of known columns; `of` makes it.
+    """A text over tables of known columns, and its verdict; `of` makes it.
 
     Args:
         text: The text.
         read: What it says, under the names that its head declares for the columns of the result; or why no keys follow
             it, and then Spark alone knows what it says.
-        facts: What is known of its tables.
+        facts: What is known of its tables, and of the one that it makes.
         given: The columns of the result, in order, under the names that the query itself gives.
         meaning: For which columns of the tables its names stand, in a digest.
         asset: The asset, for messages.
@@ -104,9 +112,6 @@ class Analysis:
     given: tuple[str, ...]
     meaning: str
     asset: str | None = None
-    _verdicts: dict[tuple[str, ...] | None, Verdict] = field(
-        default_factory=dict[tuple[str, ...] | None, Verdict], init=False
-    )
 
     @property
     def digest(self) -> QueryDigest:
@@ -141,35 +146,49 @@ class Analysis:
         assert isinstance(self.read, Query), "no keys follow the text"
         return self.read
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, ...] | None:
         """The key of the result, if it follows from the text and the keys of its tables; else None."""
         return table_key(self.read, self.facts.keys) if isinstance(self.read, Query) else None
 
-    def verdict(self, key: tuple[str, ...] | None, *, has_key: bool = True) -> Verdict:
+    @cached_property
+    def verdict(self) -> Verdict:
         """Whether keys follow the changes of all tables, and by which columns.
-
-        Args:
-            key: The key of the table; empty if it has none, None if that is not known.
-            has_key: Whether the table has a key.
 
         Raises:
             ViewError: The text asks for columns that the result lacks, or its LIMIT takes any of several rows.
         """
-        if key not in self._verdicts:
-            self._verdicts[key] = self._verdict(key)
-        verdict = self._verdicts[key]
+        query, declared = self.read, self.facts.key
+        if isinstance(query, Reason):
+            return Whole(NeedOfAllRows.PLAN, query.clause, query.place)
+        key = declared or self.key or ()
+        if declared is not None or key:
+            self._refuse_ties(query, key)
+        verdict = self._verdict_of(query, key)
+        has_key = declared is None or bool(key)
         if isinstance(verdict, ByKeys) and verdict.plan.touched is not None and not has_key:
             return Whole(NeedOfAllRows.PLAN, "its table has no key", None, verdict.touch)
         return verdict
 
-    def _verdict(self, key: tuple[str, ...] | None) -> Verdict:
-        query = self.read
-        if isinstance(query, Reason):
-            return Whole(NeedOfAllRows.PLAN, query.clause, query.place)
-        if key is not None:
-            self._refuse_ties(query, key)
-        return self._verdict_of(query, key or ())
+    @cached_property
+    def sums(self) -> Added | str:
+        """The counts and sums that the view is, to which changes can be added; else why it is none, as a clause."""
+        facts = self.facts
+        if facts.leaves_rows_out:
+            return "an expectation leaves groups out, to whose sums nothing could be added later"
+        if self.text.touch:
+            return "`touch` names the columns by which changes are followed"
+        if isinstance(self.read, Reason) or self.read.why_whole is not None:
+            return "all of its rows are computed"
+        added = as_sums(self.read)
+        if isinstance(added, str):
+            return added
+        if added.source not in facts.followed:
+            return f"the changes of {added.source} are not followed"
+        groups = fold(added.by)
+        if groups != fold(facts.key or self.key or ()) or not fold(facts.partitioned_by) <= groups:
+            return "the key of its table is another than the columns of GROUP BY"
+        return added
 
     def _verdict_of(self, query: Query, key: tuple[str, ...]) -> Verdict:
         facts = self.facts
@@ -205,7 +224,7 @@ class Analysis:
         if query.top is None:
             return
         names = {output.name.lower(): output.name for output in query.outputs}
-        missing = [fold(names) - fold(query.top.by), fold(key or self.key or names) - fold(query.top.by)]
+        missing = [fold(names) - fold(query.top.by), fold(key or names) - fold(query.top.by)]
         if all(missing):
             more = ", ".join(names.get(name, name) for name in sorted(missing[1]))
             what = "Rows that are equal in the ORDER BY of its LIMIT are taken in any order"
@@ -259,7 +278,7 @@ def check_text(
         ViewError: A view cannot be kept of the text.
     """
     analysis = Analysis.of(text, schemas, TableFacts(tuple(schemas), keys=keys))
-    verdict = analysis.verdict(analysis.key)
+    verdict = analysis.verdict
     if isinstance(analysis.read, Reason):
         return CheckedView(verdict)
     columns = tuple(output.name for output in analysis.read.outputs)

@@ -88,9 +88,7 @@ class Following:
         return (*lines, *self.notes)
 
 
-def how_followed(
-    analysis: Analysis, key: tuple[str, ...], why_no_sums: str | None, rows: RowsPlan | None = None
-) -> tuple[str, ...]:
+def how_followed(analysis: Analysis, why_no_sums: str | None, rows: RowsPlan | None = None) -> tuple[str, ...]:
     """How a text follows its tables, as sentences: by its sums, or by keys and why not by sums."""
     facts = analysis.facts
     if not facts.followed:
@@ -98,7 +96,7 @@ def how_followed(
     if why_no_sums is None:
         source = ", ".join(facts.followed)
         return (f"The table is kept by sums: what changes of {source} bring and take away is added to them.",)
-    verdict = analysis.verdict(key)
+    verdict = analysis.verdict
     if verdict.touch is None:
         return (f"All rows are computed if one of its tables moved, because {verdict}.",)
     following = follow(analysis.query, verdict.touch.columns, facts.followed, facts.small, rows)

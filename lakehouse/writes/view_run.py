@@ -26,7 +26,7 @@ from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.progress import Message, tell
-from lakehouse.views.adding import Added, added_of
+from lakehouse.views.adding import Added
 from lakehouse.views.analysis import Analysis, CheckedView, Verdict, Whole, check_text
 from lakehouse.views.explained import how_followed
 from lakehouse.views.on_spark.bound_text import BoundText
@@ -72,18 +72,17 @@ def explain_view(run: Run, analysis: Analysis) -> tuple[str, ...]:
     Raises:
         ViewError: Changes cannot be followed.
     """
-    key, added, refresh = run.table.key_columns, _counts_and_sums(run, analysis), run.asset.policy.chosen_refresh
-    is_kept = _may_keep_sums(run) if run.facts.view is None else run.facts.sums is not None
-    why_no_sums = added if isinstance(added, str) else None if is_kept else _NO_SUMS_YET
-    lines = how_followed(analysis, key, why_no_sums) if run.facts.view is None else run.facts.view.followed
+    refresh, before_call = run.asset.policy.chosen_refresh, run.facts.view is None
+    is_kept = _may_keep_sums(run) if before_call else run.facts.sums is not None
+    why_no_sums = None if is_kept and isinstance(analysis.sums, Added) else _clause_of_no_sums(analysis)
+    lines = how_followed(analysis, why_no_sums) if run.facts.view is None else run.facts.view.followed
     # Of the text alone: a log has types that Spark shows otherwise, such as CHAR.
     other = why_other_query(run.asset, run.cursor, QueryDigest(analysis.digest.text))
     if other is not None:
         is_refused = answer_by_policy(NeedOfAllRows.READ, refresh) is PolicyAnswer.REFUSED
         becomes = "is refused by refresh='strict'" if is_refused else "computes all rows"
         lines = (*lines, f"The next run {becomes}, because {other}.")
-    verdict = None if why_no_sums is None else analysis.verdict(key, has_key=bool(key))
-    why = None if verdict is None else verdict.more
+    why = None if why_no_sums is None else analysis.verdict.more
     if why is None:
         return lines
     return (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
@@ -101,20 +100,18 @@ def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -
     query = replace(bound.analysis.digest, columns=run.source_columns)
     run = with_key(run, bound.analysis).with_facts(query=query)
     computed = _compute(spark, run, bound)
-    key, refresh, answer = run.table.key_columns, run.asset.policy.chosen_refresh, PolicyAnswer.COMPUTED
+    refresh, answer = run.asset.policy.chosen_refresh, PolicyAnswer.COMPUTED
     plan, write = None, None
     match computed:
         case Unmoved():
-            how, sums = "nothing, because no change reaches a row of it", _why_no_sums_yet(run, bound.analysis)
+            how, sums = "nothing, because no change reaches a row of it", _clause_of_no_sums(bound.analysis)
             run = as_marked_before(run).with_facts(query=run.facts.query)
         case Sums(groups=groups):
             how = f"what the changes add to the counts and sums of their groups ({', '.join(groups)})"
             sums = computed
         case OfKeys(rows=rows, touched=touched, plan=plan, need=need, read_whole=read_whole):
-            how, sums = (
-                f"the rows of touched keys ({', '.join(touched.columns)})",
-                _why_no_sums_yet(run, bound.analysis),
-            )
+            how = f"the rows of touched keys ({', '.join(touched.columns)})"
+            sums = _clause_of_no_sums(bound.analysis)
             write = Merge(rows, touched)
             if need is not None:
                 how, answer = f"{how}; {read_whole}", answer_by_policy(need, refresh)
@@ -122,13 +119,13 @@ def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -
             write = _write_of_all_rows(spark, run, bound, need)
             how, sums, answer = (
                 f"all rows{' and replaces the table' if isinstance(write, Replacement) else ''}, because {computed}",
-                _sums_of_view(run, bound),
+                _sums_of_view(bound),
                 answer_by_policy(need, refresh),
             )
     if not isinstance(computed, Unmoved):
         tell(Message(f"{run.name} computes {how}.", WARNING if answer is PolicyAnswer.WARNED else INFO))
     digest, why_no_sums = (sums.digest, None) if isinstance(sums, Sums) else (None, sums)
-    followed = how_followed(bound.analysis, key, why_no_sums, plan)
+    followed = how_followed(bound.analysis, why_no_sums, plan)
     run = run.with_facts(sums=digest, view=report_of(run, bound, how, followed))
     return (run, None) if write is None else write.complete(spark, run)
 
@@ -139,20 +136,20 @@ def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> C
     Raises:
         ViewError: All rows would be computed, and the policy forbids that; or changes can be followed by no column.
     """
-    key, refresh = run.table.key_columns, run.asset.policy.chosen_refresh
+    refresh = run.asset.policy.chosen_refresh
     computed = (
         why_whole(run, bound)
         or _kept_sums(spark, run, bound)
         or why_dear(run)
-        or compute(bound, key, refresh, lambda: _rows_of_table(spark, run))
+        or compute(bound, refresh, lambda: _rows_of_table(spark, run))
     )
     match computed:
         case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:
             return Whole(NeedOfAllRows.BEGINNING, "its table is empty")
         case Whole(need=need) as whole if answer_by_policy(need, refresh) is PolicyAnswer.REFUSED:
             raise _refusal(bound.text, f"Keys alone are not enough, because {whole}", run.name)
-        case Whole(need=need) if _begins(run, need) and isinstance(_sums_of_view(run, bound), str):
-            _tell_of_later_runs(run, bound.analysis.verdict(key, has_key=bool(key)))
+        case Whole(need=need) if _begins(run, need) and isinstance(_sums_of_view(bound), str):
+            _tell_of_later_runs(run, bound.analysis.verdict)
         case _:
             pass
     return computed
@@ -183,7 +180,7 @@ def _tell_of_later_runs(run: Run, verdict: Verdict) -> None:
 def plan_sums(spark: SparkSession, run: Run, text: ViewText, head: Head) -> Planned:
     """The statement that adds what changes bring and take away, of a run that has completed with sums."""
     bound = bind(lambda: spark, run, text)
-    sums = _sums_of_view(run, bound)
+    sums = _sums_of_view(bound)
     assert isinstance(sums, Sums), "the run has completed with these sums"
     return add_or_recompute(spark, run, sums, head, Overwrite(bound.rows))
 
@@ -194,16 +191,9 @@ def rows_of_view(table: DataFrame, text: ViewText, inputs: Mapping[str, SourceRe
     return BoundText.of(table.sparkSession, text, tables).rows
 
 
-def _counts_and_sums(run: Run, analysis: Analysis) -> Added | str:
-    """The counts and sums that a view is, to which changes can be added; else why rows are computed, as a clause."""
-    if any(each.leaves_out for each in run.table.expectations):
-        return "an expectation leaves groups out, to whose sums nothing could be added later"
-    return added_of(analysis, run.table.key_columns, run.table.partitioned_by(run.head))
-
-
-def _sums_of_view(run: Run, bound: BoundText) -> Sums | str:
-    """As `_counts_and_sums`, over the pinned tables."""
-    added = _counts_and_sums(run, bound.analysis)
+def _sums_of_view(bound: BoundText) -> Sums | str:
+    """The counts and sums that a view is, over its pinned tables; else why rows are computed, as a clause."""
+    added = bound.analysis.sums
     return added if isinstance(added, str) else sums_of(bound, added)
 
 
@@ -212,10 +202,9 @@ def _may_keep_sums(run: Run) -> bool:
     return run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is not None
 
 
-def _why_no_sums_yet(run: Run, analysis: Analysis) -> str:
+def _clause_of_no_sums(analysis: Analysis) -> str:
     """Why the table of a view, whose rows are computed by keys, is not kept by sums."""
-    added = _counts_and_sums(run, analysis)
-    return added if isinstance(added, str) else _NO_SUMS_YET
+    return analysis.sums if isinstance(analysis.sums, str) else _NO_SUMS_YET
 
 
 def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Sums | Whole | None:
@@ -225,7 +214,7 @@ def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: BoundText) ->
     """
     if run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is None:
         return None
-    sums = _sums_of_view(run, bound)
+    sums = _sums_of_view(bound)
     if isinstance(sums, str):
         return None
     why = why_recomputed(run.ref.log(spark), run.head, run, sums)

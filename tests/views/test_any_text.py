@@ -104,7 +104,7 @@ def test_a_damaged_query_has_a_verdict_or_a_code() -> None:
         wrong = damaged(random, text)
         try:
             analysis = Analysis.of(ViewText(wrong), schemas, TableFacts(names_in(wrong)))
-            verdict = analysis.verdict(analysis.key)
+            verdict = analysis.verdict
             assert isinstance(verdict, ByKeys | Whole)
             assert str(verdict)
             outcomes[type(verdict).__name__] += 1

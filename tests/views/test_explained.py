@@ -36,7 +36,7 @@ def test_what_is_computed_whole_says_which_rows_count():
     analysis = Analysis.of(
         ViewText("SELECT count(*) AS n FROM o JOIN c ON o.cust = c.id"), queries.TABLES, TableFacts(("o", "c"))
     )
-    assert list(how_followed(analysis, (), "")) == [
+    assert list(how_followed(analysis, "")) == [
         "All rows are computed if a row of o or c moved, because its result is one row of all rows."
     ]
 

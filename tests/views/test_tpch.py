@@ -65,8 +65,10 @@ OF_ALL_ROWS = {
 
 def kinds_of(number: int) -> Iterator[Kind]:
     text = tpch.QUERIES[number]
-    analysis = Analysis.of(ViewText(text), tpch.SCHEMAS, TableFacts(names_in(text), keys=KEYS))
-    verdict = analysis.verdict(tpch.DECLARED.get(number) or analysis.key or ())
+    analysis = Analysis.of(
+        ViewText(text), tpch.SCHEMAS, TableFacts(names_in(text), keys=KEYS, key=tpch.DECLARED.get(number))
+    )
+    verdict = analysis.verdict
     if verdict.touch is None:
         assert DECIDES in str(verdict)
         yield from (Kind.ALL_ROWS for _ in names_in(text))

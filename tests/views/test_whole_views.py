@@ -145,7 +145,7 @@ def test_each_is_computed_whole_and_says_where() -> None:
 def judge(text: ViewText) -> None:
     """What is said of a text at load, and then over the columns of its tables."""
     refuse_other_inputs(text, ["orders"], "kept")
-    Analysis.of(text, SCHEMAS, TableFacts(("orders",))).verdict(())
+    assert Analysis.of(text, SCHEMAS, TableFacts(("orders",), key=())).verdict
 
 
 def test_what_may_be_another_result_in_each_run_is_refused() -> None:

@@ -10,7 +10,7 @@ from lakehouse.cli.adoption.taken_columns import TakenColumns
 from lakehouse.delta.text import fold, literal, quote, quote_all
 from lakehouse.errors.base import clause
 from lakehouse.errors.views import ViewError
-from lakehouse.views.adding import Added, added_of
+from lakehouse.views.adding import Added
 from lakehouse.views.analysis import Analysis, ByKeys, TableFacts
 from lakehouse.views.files.statement import query_of, read_statement
 from lakehouse.views.query import names_in
@@ -152,13 +152,13 @@ class _Judging:
             has_columns = isinstance(read.read, Reason) or fold(model.key) <= fold(self.schemas[name])
             key = (model.key if has_columns else ()) or read.key or ()
             text = _text_of(model, key)
-            analysis = Analysis.of(query_of(text, read_statement(text)), schemas, facts)
-            if not key and name not in self.stored and isinstance(analysis.verdict(()), ByKeys):
+            query = query_of(text, read_statement(text))
+            if not key and name not in self.stored and isinstance(Analysis.of(query, schemas, facts).verdict, ByKeys):
                 why = "a part of the queries that read it, because it has no key, and is not stored today either"
                 self.verdicts[name] = ModelVerdict(model, Becomes.INLINED, why)
                 return
-            verdict = analysis.verdict(key, has_key=bool(key))
-            sums = added_of(analysis, key, ())
+            analysis = Analysis.of(query, schemas, replace(facts, key=key))
+            verdict, sums = analysis.verdict, analysis.sums
         except ViewError as error:
             self.verdicts[name] = ModelVerdict(model, Becomes.NOT_MOVED, _sentences(error))
             return

@@ -55,19 +55,18 @@ class Unmoved:
 Computed: TypeAlias = Whole | OfKeys | Unmoved
 
 
-def compute(bound: BoundText, key: tuple[str, ...], refresh: Refresh, table_rows: Callable[[], int | None]) -> Computed:
+def compute(bound: BoundText, refresh: Refresh, table_rows: Callable[[], int | None]) -> Computed:
     """The rows that a table is to hold.
 
     Args:
         bound: The text over its pinned tables.
-        key: The key of the table; empty if it has none, and then all rows are computed if one may differ.
         refresh: The policy of the table.
         table_rows: Says how many rows the table holds; None if nobody knows.
 
     Raises:
         ViewError: Changes cannot be followed.
     """
-    verdict = bound.analysis.verdict(key, has_key=bool(key))
+    verdict = bound.analysis.verdict
     if verdict.touch is None:
         return Unmoved() if all(read.is_empty for read in bound.reads.values()) else verdict
     try:

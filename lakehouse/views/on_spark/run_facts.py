@@ -35,26 +35,27 @@ def bind(spark: Callable[[], SparkSession], run: Run, text: ViewText) -> BoundTe
     refuse_other_inputs(text, inputs, run.name)
     read = {table: inputs[text.input_of(table)] for table in names_in(text.text)}
     tables = {table: at.rows() if isinstance(at, TableVersion) else at for table, at in read.items()}
-    facts = _facts(run, {table: text.input_of(table) for table in tables})
-    bound = BoundText.of(spark(), text, tables, run.name, facts)
+    names = {table: run.asset.inputs[text.input_of(table)] for table in tables}
+    sources = {table: run.sources[name] for table, name in names.items() if name in run.sources}
+    bound = BoundText.of(spark(), text, tables, run.name, _facts_of(run, sources))
     for column in () if run.slice is None else run.slice.columns:
         if isinstance(bound.analysis.read, Reason) or not is_plain(bound.query, column):
             raise with_place(computed_column(column), text.origin, run.name)
     return bound
 
 
-def _facts(run: Run, inputs: Mapping[str, str]) -> TableFacts:
-    """What is known of the tables of a text, each with the input that it is."""
-    names = {table: run.asset.inputs[name] for table, name in inputs.items()}
-    sources = {table: run.sources[name] for table, name in names.items() if name in run.sources}
-
-    return replace(_facts_of(sources), needs_whole_keys=run.table.asks_for_unique_keys)
-
-
-def _facts_of(sources: Mapping[str, Source]) -> TableFacts:
+def _facts_of(run: Run, sources: Mapping[str, Source], followed: tuple[str, ...] = ()) -> TableFacts:
     """What is known of the tables of a text, by the names that it has for them, by their declarations and logs."""
-    small = [table for table, source in sources.items() if _is_small(source)]
-    return TableFacts((), small, {table: source.key for table, source in sources.items() if source.key})
+    table = run.table
+    return TableFacts(
+        followed,
+        [name for name, source in sources.items() if _is_small(source)],
+        {name: source.key for name, source in sources.items() if source.key},
+        table.key_columns,
+        table.partitioned_by(run.head),
+        needs_whole_keys=table.asks_for_unique_keys,
+        leaves_rows_out=any(each.leaves_out for each in table.expectations),
+    )
 
 
 def analysis_by_logs(text: ViewText, run: Run, sources: Mapping[str, Source], followed: Collection[str]) -> Analysis:
@@ -67,8 +68,7 @@ def analysis_by_logs(text: ViewText, run: Run, sources: Mapping[str, Source], fo
     of_text = {table: sources[name] for table, name in inputs.items()}
     schemas = {table: types_of(_schema(source)) for table, source in of_text.items()}
     of_changes = tuple(table for table, name in inputs.items() if name in followed)
-    facts = replace(_facts_of(of_text), followed=of_changes, needs_whole_keys=run.table.asks_for_unique_keys)
-    return Analysis.of(text, schemas, facts, run.name)
+    return Analysis.of(text, schemas, _facts_of(run, of_text, of_changes), run.name)
 
 
 def _schema(source: Source) -> StructType:

@@ -1,4 +1,4 @@
-"""`lakehouse doctor`: what is wrong with this machine, the root, the tables, Dagster's instance; and what mends it."""
+"""`lakehouse doctor`: what is wrong with this machine, the root, its server, Dagster's instance; and what mends it."""
 
 import os
 import shutil
@@ -29,16 +29,13 @@ from lakehouse.cli.command import (
     target,
 )
 from lakehouse.cli.pages.screen import GOOD, NAME, QUIET, WAITING, WRONG, assemble
-from lakehouse.cli.tables import logs_of, readable_logs
-from lakehouse.cursor.unread import TableState
+from lakehouse.cli.spark import status
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import LakehouseError, in_short
 from lakehouse.server.jars import DIRECTORY, delta_jars, missing
 from lakehouse.server.jvm import java, java_problem
-from lakehouse.server.lifecycle import SERVER
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.server.versions import TESTED
-from lakehouse.status.table_status import TableStatus, table_statuses
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -126,37 +123,12 @@ def of_root(root: Path, fingerprint: str | None = None, words: Sequence[str] = (
 
 
 def _of_server(root: Path, fingerprint: str | None, words: Sequence[str]) -> Symptom:
-    rendezvous = Rendezvous(root)
-    lock, state = rendezvous.jvm(), rendezvous.state()
-    if not rendezvous.scratch.is_dir() or not lock.is_held():
-        return Symptom("Spark server", Health.GOOD, "none is running, and the next run starts one")
-    if lock.holder() != SERVER:
-        return Symptom("Spark server", Health.LOOK, f"{lock.holder()} has {root} to itself until that process ends")
-    if state is None:
-        what = "it is just starting or ending. If that takes longer than three minutes, end it"
-        return Symptom("Spark server", Health.LOOK, what, f"lakehouse spark stop --now --root {quote(str(root))}")
-    if fingerprint is not None and state.fingerprint != fingerprint:
+    server, state = status(root), Rendezvous(root).state()
+    if server.value["running"] and state is not None and fingerprint not in (None, state.fingerprint):
         what = f"process {state.jvm} runs with other settings or versions than the definitions say"
         return Symptom("Spark server", Health.LOOK, what, about_definitions("lakehouse spark stop", words))
-    return Symptom("Spark server", Health.GOOD, f"process {state.jvm}, port {state.port}")
-
-
-def of_tables(statuses: Sequence[TableStatus], now: float, words: Sequence[str] = ()) -> Iterator[Symptom]:
-    """Logs that cannot be read, gaps, and commits of the future."""
-    bad = [status for status in statuses if status.state in (TableState.UNREADABLE, TableState.GAP)]
-    for status in bad:
-        problem = status.problem or next(
-            (read.problem or read.gap for read in status.reads if read.problem or read.gap), ""
-        )
-        yield Symptom(
-            status.name, Health.WRONG, str(problem), about_definitions(f"lakehouse explain {status.name}", words)
-        )
-    for status in statuses:
-        if status.written is not None and status.written / 1000 > now + 60:
-            what = f"version {status.version} was committed {status.written / 1000 - now:.0f} s in the future"
-            yield Symptom(status.name, Health.LOOK, f"{what}: the clock of its writer is ahead", "date -u")
-    if statuses and not bad:
-        yield Symptom("Tables", Health.GOOD, f"{count_of(len(statuses), 'log')} can be read, and no table has a gap")
+    health = Health.LOOK if server.value["state"] in ("one process", "changing") else Health.GOOD
+    return Symptom("Spark server", health, str(server.text))
 
 
 def of_managers(managers: "Mapping[str, DeltaIOManager]") -> Iterator[Symptom]:
@@ -198,7 +170,6 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _run(given: Namespace) -> Answer:
-
     symptoms = [*of_machine(), *_of_lakehouse(given)]
     wrong = any(symptom.health is Health.WRONG for symptom in symptoms)
     value = {"symptoms": [{**asdict(symptom), "health": symptom.health.value} for symptom in symptoms]}
@@ -206,11 +177,9 @@ def _run(given: Namespace) -> Answer:
 
 
 def _of_lakehouse(given: Namespace) -> Iterator[Symptom]:
-    """What is found of the tables that the command line names, or that are defined here."""
+    """What is found of the root that the command line names, or of the definitions."""
     if given.root is not None:
         yield from of_root(given.root)
-        if given.root.is_dir():
-            yield from of_tables(table_statuses(logs_of(given)), time.time())
         return
     try:
         words = target(given).words
@@ -231,15 +200,14 @@ def _of_lakehouse(given: Namespace) -> Iterator[Symptom]:
 
 
 def _of_definitions(given: Namespace, defs: "dg.Definitions") -> Iterator[Symptom]:
-    from lakehouse.dagster.io_manager import code_location_of, managers_of
+    from lakehouse.dagster.io_manager import managers_of
 
     words = target(given).words
-    code_location, managers = code_location_of(defs), managers_of(defs.resources)
+    managers = managers_of(defs.resources)
     yield Symptom("Definitions", Health.GOOD, target(given).name)
     yield from of_managers(managers)
     for spark in local_sparks(defs).values():
         yield from _of_local_spark(spark, words)
-    yield from of_tables(table_statuses(readable_logs(code_location).logs), time.time(), words)
     yield from _of_dagster()
     if given.spark:
         for key, manager in managers.items():

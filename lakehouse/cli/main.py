@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "lakehouse.cli.table_rows:DIFF",
     ),
     "doctor": (
-        "what is wrong with this machine and these tables, and the command that mends it",
+        "what is wrong with this machine, and the command that mends it",
         "lakehouse.cli.doctor:DOCTOR",
     ),
     "explain": (

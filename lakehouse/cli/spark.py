@@ -85,7 +85,7 @@ def status(root: Path) -> Answer:
     """Whether a server is running for a root, and whether a process uses it; nothing is started for that."""
     rendezvous = Rendezvous(root)
     lock, state = rendezvous.jvm(), rendezvous.state()
-    if not lock.is_held():
+    if not rendezvous.scratch.is_dir() or not lock.is_held():
         return _not_running(root, "no server", f"No Spark server is running for {root}.")
     if lock.holder() != SERVER:
         return _not_running(root, "one process", f"{lock.holder()} has {root} to itself.")

@@ -2,7 +2,7 @@
 
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,33 +32,17 @@ def _add_status_arguments(parser: ArgumentParser) -> None:
     add_place(parser)
     more = parser.add_mutually_exclusive_group()
     more.add_argument(
-        "--watch",
-        type=float,
-        nargs="?",
-        const=2.0,
-        metavar="SECONDS",
-        help="look again every two seconds, or as often as you say, until Ctrl-C",
-    )
-    more.add_argument(
         "--html", metavar="FILE", type=Path, help="write one page that needs nothing else, to be mailed or served"
     )
     more.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def _run_status(given: Namespace) -> Answer:
-    if given.root is not None:
-
-        def look() -> StatusPage:
-            return StatusPage(lakehouse_status(logs_of(given), _now()), Comparisons({}, "no definitions are loaded"))
+    if given.root is None:
+        page = _of_definitions(definitions(given), target(given).words)
     else:
-        words, defs = target(given).words, definitions(given)
-
-        def look() -> StatusPage:
-            return _of_definitions(defs, words)
-
-    if given.html is not None:
-        return _write_page(look(), given.html)
-    return _answer(look()) if given.watch is None else _watch(lambda: _answer(look()), given.watch)
+        page = StatusPage(lakehouse_status(logs_of(given), _now()), Comparisons({}, "no definitions are loaded"))
+    return _answer(page) if given.html is None else _write_page(page, given.html)
 
 
 def _now() -> int:
@@ -113,25 +97,6 @@ def _value(table: TableReport, compared: Comparisons) -> dict[str, Any]:
         "runs": [asdict(run) for run in table.runs],
         "lost_attempts": [asdict(lost) for lost in table.lost],
     }
-
-
-def _watch(look: Callable[[], Answer], seconds: float) -> Answer:
-    """Shows the page again and again, until somebody interrupts; then the last page is the answer."""
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console()
-    if not console.is_terminal:
-        raise UsageError("--watch needs a terminal. Leave it out, or give --json again and again.")
-    answer = look()
-    try:
-        with Live(console=console, screen=True, auto_refresh=False) as live:
-            while True:
-                live.update(answer.text, refresh=True)
-                time.sleep(seconds)
-                answer = look()
-    except KeyboardInterrupt:
-        return answer
 
 
 def _of_definitions(defs: "dg.Definitions", words: Sequence[str]) -> StatusPage:

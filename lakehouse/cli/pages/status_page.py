@@ -193,8 +193,6 @@ class StatusPage:
         """The command without what names the definitions."""
         named = {state: [each.name for each in self.statuses if each.state is state] for state in TableState}
         by_partition = {each.name for each in self.statuses if each.partitions}
-        if named[TableState.UNREADABLE]:
-            return "lakehouse doctor", "what is wrong, and what mends it"
         if named[TableState.GAP]:
             name = named[TableState.GAP][0]
             partition = " --partition KEY" if name in by_partition else ""

@@ -39,7 +39,6 @@ from lakehouse.read.resolve import nothing_of
 from lakehouse.read.run import CommitReason, Run
 from lakehouse.spark.progress import Message, listening
 from lakehouse.spark.table_version import TableRef
-from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.view import View
 from lakehouse.writes.write import Basis, Write
 
@@ -323,9 +322,7 @@ def _with_plan(
         planned = f"{planned}; in its quarantine, first: {_description(plan.first)}"
     broken = tuple(f"In the result {each.clause}." for each in step.evaluations if each.broken)
     write = replace(write, planned=planned, broken=broken)
-    if isinstance(returned, View):
-        return _with_plan_of_view(write, returned, step)
-    return replace(write, doubts=doubts_of(subject.table.name, returned))
+    return _with_plan_of_view(write, returned, step) if isinstance(returned, View) else write
 
 
 def _description(statement: Statement | Skip) -> str:

@@ -3,6 +3,7 @@
 What decides: what is compiled of each function of the project that is reached by name, the statements that make the
 classes and constants that they name, and the values that a factory, a decorator or a default gave them. Each is a node
 of a graph. Its text names other nodes by their numbers, in the order in which they are met, so that recursion ends.
+The text of a whole file would be a shorter rule: then an edit of one asset would compare every table of its file.
 
 What resources hand to the function counts by its values. A field whose name says that it holds a secret does not: a
 secret decides no row, and not even its digest belongs into a log that others read. In doubt a field counts.

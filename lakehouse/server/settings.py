@@ -120,7 +120,7 @@ class Rule:
     """What one setting may be.
 
     Args:
-        key: The setting; with a dot at its end, every setting below it.
+        key: The setting.
         allowed: Its harmless values, in lower case; empty if it must not be set at all.
         because: What would happen otherwise.
     """
@@ -130,9 +130,7 @@ class Rule:
     because: str
 
     def problem(self, key: str, value: str) -> str | None:
-        if not (key.startswith(self.key) if self.key.endswith(".") else key == self.key):
-            return None
-        if value.strip().lower() in self.allowed:
+        if key != self.key or value.strip().lower() in self.allowed:
             return None
         remedy = f"Remove it, or set it to {' or '.join(self.allowed)}." if self.allowed else "Remove it."
         return f"{key} = {value} is refused: {self.because}. {remedy}"
@@ -182,7 +180,9 @@ RULES = (
         (),
         "new tables would forget which runs they hold, and apply their changes twice",
     ),
-    Rule(f"{_OF_DELTA}write.", (), _TRAVELS),
+    Rule(f"{_OF_DELTA}write.txnAppId", (), _TRAVELS),
+    Rule(f"{_OF_DELTA}write.txnVersion", (), _TRAVELS),
+    Rule(f"{_OF_DELTA}write.txnVersion.autoReset.enabled", ("false",), "a run that tries a commit again would fail"),
     Rule(f"{_OF_DELTA}commitInfo.userMetadata", (), _TRAVELS),
 )
 

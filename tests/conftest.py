@@ -1,6 +1,7 @@
 """One Spark session for the whole run, one lakehouse directory for each test, tables to copy that are made once.
 
 LAKEHOUSE_TEST_SPARK says where that session's JVM is: `process` (default; classic Spark) or `server` (Spark Connect).
+LAKEHOUSE_WALLS names what a gateway before that server refuses (`global views,settings,clones,caches,jvm`).
 LAKEHOUSE_EXAMPLES says how long the tests without Spark look for a counterexample (400: a hundred times as long).
 """
 
@@ -8,7 +9,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 os.environ["LAKEHOUSE_SPARK"] = os.environ.get("LAKEHOUSE_TEST_SPARK") or "process"  # before assets are imported
 
@@ -28,6 +29,7 @@ from lakehouse.server.versions import minor
 from lakehouse.spark.session import FACTORY_MODE
 from tests.support.commits import History
 from tests.support.dagster_house import House
+from tests.support.governed import Wall, governed
 from tests.support.lake import Lake
 from tests.support.log_work import count_log_work
 from tests.support.ready_runs import KEYED, SRC, copy
@@ -86,7 +88,9 @@ def local_spark(tmp_path_factory: pytest.TempPathFactory, more_settings: dict[st
     if where is Where.SERVER:
         # Compiled, as where there are many rows; in this process few rows are interpreted.
         settings[FACTORY_MODE] = "FALLBACK"
-    yield LocalSpark(spark_config=settings, root=str(root), where=where, idle=60)  # should this process be killed
+    walls = [Wall(name) for name in os.environ.get("LAKEHOUSE_WALLS", "").split(",") if name]
+    with governed(walls) if walls else nullcontext():
+        yield LocalSpark(spark_config=settings, root=str(root), where=where, idle=60)  # should this process be killed
     if where is Where.SERVER:
         from lakehouse.server.connect import leave_all
 

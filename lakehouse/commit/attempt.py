@@ -17,6 +17,7 @@ from lakehouse.errors import CommitError, LakehouseError, StaleInputsError
 from lakehouse.read.archive import archive_begins
 from lakehouse.read.asset import OtherTable
 from lakehouse.read.run import Run
+from lakehouse.spark.abilities import RefusedStatementError
 from lakehouse.spark.broken_promises import broken_promise
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
 from lakehouse.spark.progress import Doing, Message, QuarantineWritten, phase, tell
@@ -162,9 +163,11 @@ def _log_after(writing: Writing, head: Head | None) -> int | None:
 
 
 def _execute_once(writing: Writing, statement: Statement, mark: Mark) -> Exception | None:
-    """Executes once. Whatever is raised is evidence, not yet an outcome."""
+    """Executes once. Whatever is raised is evidence, not yet an outcome; unless no statement was sent."""
     try:
         execute(writing.spark, statement, writing.run, mark)
+    except RefusedStatementError:
+        raise
     except Exception as error:
         return error
     return None

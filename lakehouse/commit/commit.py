@@ -40,6 +40,7 @@ from lakehouse.errors import (
     UnsettledError,
 )
 from lakehouse.read.run import Run
+from lakehouse.spark.abilities import RefusedStatementError
 from lakehouse.spark.progress import Doing, Message, tell, watching
 from lakehouse.spark.session import interpreting
 from lakehouse.writes.write import Write
@@ -99,7 +100,10 @@ def _land(writing: Writing, done: int | None = None) -> Outcome | _Defeated:
         with interpreting(writing.spark, total((writing.run.inputs, writing.log.size()))):
             tell(Doing(f"comparing its result with {writing.run.name}"))
             planned = plan.statement if plan is not None and plan.head == head else plan_attempt(writing, head)
-            of, attempt = try_both(writing, planned, head)
+            try:
+                of, attempt = try_both(writing, planned, head)
+            except RefusedStatementError:
+                continue  # of this session it is known now, and it plans writes of rows instead
         if attempt is None:
             assert head is not None
             return Unchanged(head.version)

@@ -1,7 +1,6 @@
 """How each statement is executed as one Delta commit that carries its mark."""
 
 import re
-from collections.abc import Sequence
 from typing import assert_never
 
 import pyarrow as pa
@@ -33,11 +32,11 @@ from lakehouse.difference.statements import (
 )
 from lakehouse.errors import TableError
 from lakehouse.read.run import Run
+from lakehouse.spark.abilities import abilities, handed_over
 from lakehouse.spark.broken_promises import Breach, breach_text
 from lakehouse.spark.diagnosis import Meaning, said_by
 from lakehouse.spark.fitting import with_plain_texts
 from lakehouse.spark.progress import phase
-from lakehouse.spark.session import handed_over
 from lakehouse.spark.table_version import SparkLog, TableRef
 
 _DATA_FILE = r"/(part-\d{5}-[0-9a-f-]{36}[^/]*\.parquet|deletion_vector_[^/]*\.bin)$"
@@ -46,8 +45,8 @@ _PATTERN = re.compile(r"[][{}*?\\]")
 """Characters that mean other names in a path that Spark reads; a backslash takes that from them."""
 
 
-def save(rows: DataFrame, ref: TableRef, mark: Mark, mode: str, by: Sequence[str] = (), **which: str) -> None:
-    """Writes rows as one commit, whose transaction and mark are given as options of the writer."""
+def save(rows: DataFrame, ref: TableRef, mark: Mark, mode: str, new: Table | None = None, **which: str) -> None:
+    """Writes rows as one commit, perhaps of a new table; transaction and mark are options of the writer."""
     writer = (
         rows.write.format("delta")
         .mode(mode)
@@ -57,7 +56,14 @@ def save(rows: DataFrame, ref: TableRef, mark: Mark, mode: str, by: Sequence[str
         .option("mergeSchema", "true")
         .options(**which)
     )
-    save_by(writer.partitionBy(*by) if by else writer, rows.sparkSession, ref)
+    save_by(writer if new is None else _laid_out(writer, new), rows.sparkSession, ref)
+
+
+def _laid_out(writer: DataFrameWriter, table: Table) -> DataFrameWriter:
+    """The writer of a new table, with its properties, and with its partitions or clusters."""
+    writer = writer.options(**table.all_properties)
+    writer = writer.partitionBy(*table.partition_columns) if table.partition_columns else writer
+    return writer.clusterBy(*table.cluster_columns) if table.cluster_columns else writer
 
 
 def save_mark(spark: SparkSession, ref: TableRef, mark: Mark) -> None:
@@ -86,8 +92,8 @@ def create(rows: DataFrame, run: Run, mark: Mark) -> None:
     if table.cluster_columns:
         rows = rows.repartitionByRange(*(F.col(quote(column)) for column in table.cluster_columns))
     described = rows.select(*(_with_comment(column, table) for column in rows.schema.fields))
-    if table.maps_columns:
-        _create_mapped(described, run, mark)
+    if table.maps_columns or abilities(rows.sparkSession).statements is not None:
+        _create_by_writer(described, run, mark)
         return
     table_properties = {**table.all_properties, OWNER: run.name}
     properties = ", ".join(f"{literal(k)} = {literal(v)}" for k, v in table_properties.items())
@@ -111,22 +117,25 @@ def create(rows: DataFrame, run: Run, mark: Mark) -> None:
             # A directory without a log: its writer died before its first commit, or is about to commit.
             if mark.partitions and run.ref.path is not None:
                 # The other writer may write other partitions. Whichever is second finds that the table exists.
-                save(described, run.ref, mark, "error", table.partition_columns, **table.all_properties)
+                save(described, run.ref, mark, "error", table)
                 return
             # If a concurrent run commits now, it has the epoch of this run, and Delta skips the replacement.
             own.sql(f"CREATE OR REPLACE TABLE {rest} {view}").collect()
 
 
-def _create_mapped(rows: DataFrame, run: Run, mark: Mark) -> None:
-    """Creates a table without rows, and then commits, because Delta refuses rows together with a mapping and a feed.
+def _create_by_writer(rows: DataFrame, run: Run, mark: Mark) -> None:
+    """Creates a table by a write of rows: at a path in one commit; otherwise without rows, and then commits.
 
-    If a run dies between the two, it leaves an empty table, which the next run treats as new.
-    Delta: `DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION`.
+    Delta refuses rows together with a mapping and a feed (`DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION`), and where a
+    catalog creates the table, Delta passes on the transaction of the options, but not the mark.
+
+    If a run dies between the two commits, it leaves an empty table, which the next run treats as new.
     """
     table = run.table
-    writer = rows.limit(0).write.format("delta").mode("error").options(**table.all_properties)
-    writer = writer.partitionBy(*table.partition_columns) if table.partition_columns else writer
-    writer = writer.clusterBy(*table.cluster_columns) if table.cluster_columns else writer
+    if run.ref.path is not None and not table.maps_columns:
+        save(rows, run.ref, mark, "error", table)
+        return
+    writer = _laid_out(rows.limit(0).write.format("delta").mode("error"), table)
     try:
         save_by(writer, rows.sparkSession, run.ref, table.external_path)
     except AnalysisException as error:

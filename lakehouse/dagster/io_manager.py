@@ -191,7 +191,11 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """
         session = cast("SparkSession", self.spark.spark_session)
         if session is not self._prepared:
-            refuse_unfit(session)
+            for build in refuse_unfit(session):
+                dg.get_dagster_logger().warning(
+                    f"{build} is a vendor's build, which was not tested with this library. Before you rely on it, let "
+                    f"`lakehouse doctor --spark --scratch NAME` try out what is needed of it."
+                )
             refuse_unsafe(session.conf.getAll)
             for setting in prepare(session):
                 dg.get_dagster_logger().warning(

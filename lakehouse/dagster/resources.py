@@ -19,7 +19,7 @@ from lakehouse.errors import DefinitionError, LakehouseError, SetupError
 from lakehouse.server.jars import class_path, delta_jars
 from lakehouse.server.lifecycle import Server
 from lakehouse.server.settings import DELTA, OF_THIS_MACHINE, RULES, Rule, local_settings, refuse_secrets, refuse_unsafe
-from lakehouse.server.versions import give_jar, refuse_other_client, refuse_other_jars, refuse_untested
+from lakehouse.server.versions import give_jar, refuse_other_client, refuse_other_jars, refuse_untested, untested_build
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
 from lakehouse.spark.session import is_connect
 
@@ -41,25 +41,38 @@ def value_of(text: str) -> str:
     return value
 
 
-def refuse_unfit(session: SparkSession) -> None:
+def refuse_unfit(session: SparkSession) -> tuple[str, ...]:
     """Refuses a session whose Spark, client and Delta are not tested together.
+
+    Returns:
+        The builds of a vendor among them that were not tested.
 
     Raises:
         SetupError (VERSION): Its Spark, or its Delta, is not a tested version.
         SetupError (OTHER_SPARK): Its client, or Delta's jars, are for another minor version of Spark.
     """
     spark = session.version
-    refuse_untested("Spark", spark)
+    builds = [untested_build("Spark", spark, lambda: _is_databricks(session))]
     if is_connect(session):
         refuse_other_client(spark, pyspark.__version__)
     with as_other_jars(spark):
         settings = session.conf.getAll
         refuse_other_jars(spark, settings)
         if settings.get("spark.driver.extraClassPath", "").startswith(class_path(jars=delta_jars(spark))):
-            return  # the pinned jars, checked when Spark was started
+            return ()  # the pinned jars, checked when Spark was started
         delta = version_of_delta(session)
     if delta is not None:
-        refuse_untested("Delta", delta)
+        builds.append(untested_build("Delta", delta))
+    return tuple(build for build in builds if build is not None)
+
+
+def _is_databricks(session: SparkSession) -> bool:
+    """Whether a session is Databricks', whose Spark has the numbers of the open-source one."""
+    try:
+        session.sql("SELECT current_version().dbr_version").collect()
+    except Exception:
+        return False
+    return True
 
 
 @contextmanager

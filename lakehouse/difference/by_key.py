@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.delta.commit_info import NO_ROWS, Rows
@@ -31,6 +32,8 @@ from lakehouse.difference.statements import (
 )
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
+from lakehouse.spark.abilities import abilities
+from lakehouse.spark.broken_promises import Breach, breach_text
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.session import setting
 from lakehouse.spark.types import column_types
@@ -97,6 +100,9 @@ def choose_statement(
     - `MergeRows` (MERGE): always with `Policy(statement="merge")`, with new columns, or if rows may change their key's
       partition.
 
+    Where the session can carry no transaction with a statement, `ReplaceMatched` takes the place of the last two if it
+    can, otherwise `ReplaceRows` of all rows that the condition of a `MERGE` would reach.
+
     A write without keys chooses by itself: lakehouse/writes/overwrite.py and lakehouse/writes/append.py.
     """
     if counts == NO_ROWS:
@@ -109,19 +115,47 @@ def choose_statement(
     few = isinstance(changed, Local)
     nulls = not few or changed.has_nulls(key)
     whereabouts = _Whereabouts.of(run, changed, _few_partitions(run, head, within_key=within_key), schema)
-    if within_key and same_columns and run.asset.policy.chosen_statement == "auto":
+    spark = changed.spark if isinstance(changed, Local) else changed.sparkSession
+    allowed = abilities(spark).statements is None
+    if within_key and same_columns and (run.asset.policy.chosen_statement == "auto" or not allowed):
         where = whereabouts.predicate()
         if where.is_exact:
             return ReplaceRows(_rows_to_write(changed), where.sql, counts)
-        if _is_one_pass(run, head, counts, changed):
-            if counts.total == counts.deleted:
+        if not allowed or _is_one_pass(run, head, counts, spark):
+            if counts.total == counts.deleted and allowed:
                 keys = _without(changed, HELD).select(*map(quote, key))
                 return DeleteMatched(keys, counts, whereabouts.predicate("t.").sql or None, nulls)
-            on = _matching(key, changed, counts, nulls=nulls)
+            on = _matching(key, changed, counts, nulls=nulls) if _replaces_on(spark) else None
             if on is not None:
                 within = whereabouts.predicate(f"{HELD_BY}.").sql
                 return ReplaceMatched(_rows_to_write(changed), f"({within}) AND {on}" if within else on, counts)
+    if not allowed:
+        where = whereabouts.predicate().sql or "true"
+        rows = _rows_beside(run, spark, changed, where)
+        return ReplaceRows(rows, where, counts, differing=_rows_to_write(changed))
     return MergeRows(_without(changed, HELD), counts, whereabouts.predicate("t.").sql or None, few, nulls)
+
+
+def _rows_beside(run: Run, spark: SparkSession, changed: Local | DataFrame, where: str) -> DataFrame:
+    """The rows that fulfil a condition once a difference is written: those to write, and those with no key of it.
+
+    The table is read at no version, so a write of these rows reads it in its own transaction, as a `MERGE` does.
+    A new row whose key is elsewhere in the table is an error.
+    """
+    key, keys = run.table.key_columns, [f"__key_{index}" for index in range(len(run.table.key_columns))]
+    differing = changed.frame if isinstance(changed, Local) else changed
+    named = [f"{quote(column)} AS {alias}" for column, alias in zip(key, keys, strict=True)]
+    # A key that the table held more than once differs by two rows.
+    by_key = differing.selectExpr(*named, OPERATION).groupBy(*keys).agg(F.min(OPERATION).alias(OPERATION))
+    on = " AND ".join(same(quote(column), alias) for column, alias in zip(key, keys, strict=True))
+    elsewhere = f"CAST(raise_error({literal(breach_text(Breach.ELSEWHERE))}) AS BOOLEAN)"
+    beside = (
+        spark.read.table(run.ref.identifier)
+        .where(where)
+        .join(by_key, F.expr(on), "left")
+        .where(f"CASE {OPERATION} WHEN '{INSERT}' THEN {elsewhere} ELSE {OPERATION} IS NULL END")
+    )
+    return beside.drop(OPERATION, *keys).unionByName(_rows_to_write(changed), allowMissingColumns=True)
 
 
 def _few_partitions(run: Run, head: Head, *, within_key: bool) -> tuple[str, ...]:
@@ -143,7 +177,7 @@ def _rows_to_write(changed: Local | DataFrame) -> DataFrame:
     return changed.where(f"{OPERATION} <> '{DELETE}'").drop(HELD, OPERATION)
 
 
-def _is_one_pass(run: Run, head: Head, counts: Rows, changed: Local | DataFrame) -> bool:
+def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> bool:
     """Whether opening all files of the table costs less than a `MERGE`, which joins with its files three times.
 
     Not in a partitioned table, where it would conflict with writers of other partitions; nor for mere updates without
@@ -151,11 +185,14 @@ def _is_one_pass(run: Run, head: Head, counts: Rows, changed: Local | DataFrame)
     """
     if head.partition_columns or run.slice is not None or not (head.has_vectors or counts.inserted):
         return False
-    spark = changed.spark if isinstance(changed, Local) else changed.sparkSession
     size = run.ref.log(lambda: spark).size()
     if size is None or size.files > max(limits().opened_files, counts.total):
         return False
-    return setting(spark, REPLACE_ON) == "true" and setting(spark, DELETE_WHERE_EXISTS) is not None
+    return _replaces_on(spark) and setting(spark, DELETE_WHERE_EXISTS) is not None
+
+
+def _replaces_on(spark: SparkSession) -> bool:
+    return setting(spark, REPLACE_ON) == "true"
 
 
 def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows, *, nulls: bool) -> str | None:

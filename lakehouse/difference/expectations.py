@@ -41,6 +41,7 @@ from lakehouse.errors import ExpectationError, TableError, WriteError
 from lakehouse.read.asset import Asset, OtherTable, PastRows
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
+from lakehouse.spark.abilities import keep
 from lakehouse.spark.broken_promises import Breach, breach_sql
 from lakehouse.spark.diagnosis import first_line, is_of_the_asset
 from lakehouse.spark.driver_rows import Local, compute_once
@@ -176,8 +177,10 @@ def judge_statement(run: Run, statement: Statement | Skip, judged: Column | None
         case MergeRows(difference=difference):
             rows = difference.where(f"{OPERATION} <> '{DELETE}'")
         case Create(rows=rows):  # those of other statements have been computed once, for the comparison
-            rows = rows.localCheckpoint()
+            rows = keep(rows)
             statement = Create(rows)
+        case ReplaceRows(differing=DataFrame() as rows):
+            pass
         case Insert(rows=rows) | Replace(rows=rows) | ReplaceRows(rows=rows) | ReplaceMatched(rows=rows):
             pass
         case DeleteMatched() | MarkOnly() | Skip():

@@ -59,11 +59,16 @@ class MergeRows:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceRows:
-    """The rows of the few keys that differ are replaced by `replaceWhere`: the effect of `MergeRows` in fewer jobs."""
+    """The rows of the few keys that differ are replaced by `replaceWhere`: the effect of `MergeRows` in fewer jobs.
+
+    `differing` are those of the rows that are new or changed, where a session can carry no `MERGE` and writes others
+    beside them; None if all are.
+    """
 
     rows: DataFrame
     where: str
     counts: Rows
+    differing: DataFrame | None = None
     compared: ClassVar[bool] = True
 
     def describe(self) -> str:

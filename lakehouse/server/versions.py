@@ -1,7 +1,7 @@
 """The versions that the library is tested with: the one table of them, for the code, pyproject.toml and the README."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lakehouse.errors import SetupError
@@ -59,6 +59,28 @@ def refuse_untested(program: str, version: str) -> None:
         raise SetupError.version(
             program, version, str(TESTED[program]), _PACKAGES[program] + TESTED[program].requirement
         )
+
+
+_OF_A_VENDOR = re.compile(r"\d+(?:\.\d+)+[-.](?!dev|snapshot|preview|rc\d|alpha|beta)[a-z]", re.IGNORECASE)
+
+
+def is_of_a_vendor(version: str) -> bool:
+    """Whether a version says that it is a vendor's build, as 4.0.2-amzn-0: its numbers do not say what it can."""
+    return _OF_A_VENDOR.match(version) is not None
+
+
+def untested_build(program: str, version: str, is_of_a_platform: Callable[[], bool] = lambda: False) -> str | None:
+    """A vendor's build, with its numbers, that has not been tested; None of a version that has.
+
+    Raises:
+        SetupError (VERSION): The version is not tested, and not a vendor's build of the same major version.
+    """
+    tested = TESTED[program]
+    if tested.admits(version):
+        return None
+    if _numbers(version)[0] != _numbers(tested.highest)[0] or not (is_of_a_vendor(version) or is_of_a_platform()):
+        refuse_untested(program, version)
+    return f"{program} {version} (tested: {tested})"
 
 
 def minor(version: str) -> str:

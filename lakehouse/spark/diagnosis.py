@@ -204,6 +204,13 @@ class OtherFieldsError(Exception):
         super().__init__(f"the fields within column {column} were changed")
 
 
+class RowsNotKeptError(Exception):
+    """Rows that a plan would read as other rows, and that can be kept neither by Spark nor at the driver."""
+
+    def __init__(self) -> None:
+        super().__init__("several feeds of a table by name are too many rows for a platform that keeps none")
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
     pattern: re.Pattern[str]
@@ -295,7 +302,7 @@ def missing_module(error: BaseException) -> str | None:
 
 def why_unreadable(error: BaseException) -> str | None:
     """Why the feed, or an old version, cannot be read; None if the error means something else."""
-    if isinstance(error, OtherFieldsError):
+    if isinstance(error, OtherFieldsError | RowsNotKeptError):
         return str(error)
     meanings = diagnose(error)
     # Java also says "not found" if the process may not read the file, or cannot write it.

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 from lakehouse.delta.keys import is_literal
 from lakehouse.delta.limits import limits
 from lakehouse.delta.text import Literal, quote, same
+from lakehouse.spark.abilities import keep
 from lakehouse.spark.diagnosis import causes, message
 from lakehouse.spark.exactness import REPLACED
 from lakehouse.spark.session import is_connect
@@ -180,11 +181,15 @@ def small(frame: DataFrame) -> Local | None:
 
 
 def compute_once(frame: DataFrame, *, few: bool = False) -> Local | DataFrame:
-    """The frame's rows, computed once, however often a plan reads them; at the driver if they are few."""
+    """The frame's rows, computed once, however often a plan reads them; at the driver if they are few.
+
+    Many rows on a platform that keeps none are computed by each plan.
+    """
     if few:
-        return small(frame) or frame.localCheckpoint()
-    checkpoint = frame.localCheckpoint()
-    are_many = checkpoint.count() > limits().driver_rows  # rows that have been computed cost little to count
+        return small(frame) or keep(frame)
+    checkpoint = keep(frame)
+    is_kept = checkpoint is not frame  # rows that have been computed cost little to count
+    are_many = is_kept and checkpoint.count() > limits().driver_rows
     return checkpoint if are_many else small(checkpoint) or checkpoint
 
 

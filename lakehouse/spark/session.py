@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Size
@@ -57,7 +57,6 @@ def _begun(spark: SparkSession) -> bool:
 
 RELEASED_WITHIN = 10
 """Seconds."""
-_TXN = "spark.databricks.delta.write.txn"
 ZONE = "spark.sql.session.timeZone"
 _UTC = frozenset(["UTC", "Etc/UTC", "GMT", "Z", "+00:00"])
 DECIDE_ROWS = {
@@ -156,23 +155,6 @@ def settings_of_rows(spark: SparkSession) -> dict[str, str]:
 def is_connect(spark: SparkSession) -> bool:
     """Whether the session is Spark Connect's, which analyzes a plan as a whole and each time that it is used."""
     return not hasattr(spark, "newSession")
-
-
-@contextmanager
-def handed_over(
-    rows: DataFrame, application_id: str, epoch: int, user_metadata: str
-) -> Generator[tuple[SparkSession, str]]:
-    """A session for one statement, with its transaction set, and the name under which it sees the rows."""
-    view = f"lakehouse_{uuid4().hex}"
-    with session_of_its_own(rows.sparkSession) as own:
-        own.conf.set(f"{_TXN}AppId", application_id)
-        own.conf.set(f"{_TXN}Version", str(epoch))
-        own.conf.set("spark.databricks.delta.commitInfo.userMetadata", user_metadata)
-        rows.createOrReplaceGlobalTempView(view)
-        try:
-            yield own, f"global_temp.{quote(view)}"
-        finally:
-            rows.sparkSession.catalog.dropGlobalTempView(view)
 
 
 @contextmanager

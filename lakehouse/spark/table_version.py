@@ -15,7 +15,16 @@ from lakehouse.delta.location import Location
 from lakehouse.delta.log import BRING_IT_BACK, READ_IT_LATER, FileSchema, Head, Log, Size, newest_first
 from lakehouse.delta.text import name_parts, quote
 from lakehouse.errors import LakehouseError, ReadError, UnreadableLogError
-from lakehouse.spark.diagnosis import Meaning, diagnose, first_line, said_by, unsupported_features
+from lakehouse.spark.abilities import keep
+from lakehouse.spark.diagnosis import (
+    Meaning,
+    RowsNotKeptError,
+    diagnose,
+    first_line,
+    said_by,
+    unsupported_features,
+)
+from lakehouse.spark.driver_rows import small
 from lakehouse.spark.session import is_connect
 
 _OF_THE_HEAD = ("id", "properties", "partitionColumns")
@@ -265,8 +274,21 @@ class TableVersion:
         therefore evaluated first. A view for each would have to live as long as any frame that reads it.
         """
         if self.ref.path is None and len(feeds) > 1 and is_connect(self.spark):
-            feeds = [feed.localCheckpoint() for feed in feeds]
+            feeds = [_evaluate(feed) for feed in feeds]
         return _unite(feeds)
+
+
+def _evaluate(feed: DataFrame) -> DataFrame:
+    """The rows of a feed, kept by Spark, or at the driver on a platform that keeps none.
+
+    Raises:
+        RowsNotKeptError: The platform keeps none, and they are too many for the driver.
+    """
+    rows = keep(feed)
+    local = small(feed) if rows is feed else None
+    if rows is feed and local is None:
+        raise RowsNotKeptError
+    return rows if local is None else local.frame
 
 
 def _unite(frames: Sequence[DataFrame]) -> DataFrame:

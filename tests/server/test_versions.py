@@ -17,6 +17,7 @@ from lakehouse.server.versions import (
     refuse_other_client,
     refuse_other_jars,
     refuse_untested,
+    untested_build,
 )
 from tests.support.for_each import for_each
 from tests.support.raises import raises_code
@@ -84,6 +85,35 @@ def test_another_version_is_refused_in_one_sentence_that_names_what_to_install(p
     tested = f"{program} {other} is not among the versions .*{TESTED[program]}.*Install {install}"
     with raises_code("VERSION", match=tested):
         refuse_untested(program, other)
+
+
+@for_each(
+    "program, build, platform",
+    [
+        ("Spark", "4.0.0-amzn-1", False),
+        ("Spark", "4.0.0", True),
+        ("Delta", "4.0.0-amzn-1", False),
+        ("Delta", "4.1.0.dbr", False),
+    ],
+)
+def test_a_vendors_build_is_named_and_not_refused(program: str, build: str, *, platform: bool):
+    assert untested_build(program, build, lambda: platform) == f"{program} {build} (tested: {TESTED[program]})"
+    assert untested_build(program, TESTED[program].highest) is None
+
+
+@for_each(
+    "program, other, platform",
+    [
+        ("Spark", "3.5.6-amzn-0", True),
+        ("Spark", "4.0.0", False),
+        ("Spark", "4.3.0-SNAPSHOT", False),
+        ("Spark", "4.3.0.dev1", False),
+        ("Delta", "4.0.0", False),
+    ],
+)
+def test_open_source_outside_of_the_range_and_another_major_stay_refused(program: str, other: str, *, platform: bool):
+    with raises_code("VERSION"):
+        untested_build(program, other, lambda: platform)
 
 
 @pytest.mark.parametrize("spark", ["3.5.7", "4.3.0"])

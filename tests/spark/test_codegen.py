@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 from lakehouse import Changes, Merge, Overwrite, Policy, Table
 from lakehouse.delta.limits import MEASURED
 from lakehouse.delta.log import Size
+from lakehouse.spark.abilities import handed_over
 from lakehouse.spark.progress import Doing, Notice, PhaseBegan, listening
-from lakehouse.spark.session import FACTORY_MODE, handed_over, interpreting
+from lakehouse.spark.session import FACTORY_MODE, interpreting
 from tests.support.lake import Lake
 
 INTERPRETED, COMPILED = "NO_CODEGEN", "FALLBACK"

@@ -15,8 +15,9 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lakehouse.spark.abilities import handed_over
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.session import handed_over, prepare, session_of_its_own, settings_of_rows
+from lakehouse.spark.session import prepare, session_of_its_own, settings_of_rows
 from lakehouse.spark.table_version import TableRef
 
 pytestmark = pytest.mark.anywhere

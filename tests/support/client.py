@@ -23,7 +23,7 @@ from lakehouse.commit.outcome import Committed
 from lakehouse.dagster.resources import ClusterSpark, LocalSpark
 from lakehouse.server.rendezvous import Rendezvous
 from lakehouse.server.settings import local_settings
-from lakehouse.spark.session import handed_over
+from lakehouse.spark.abilities import handed_over
 from resources.environments import declare_api
 from tests.support.history import History
 from tests.support.lake import Lake

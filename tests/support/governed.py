@@ -1,0 +1,211 @@
+"""A Spark that somebody else governs: a gateway before a Connect server, with walls that can each be put up alone.
+
+What passes is the real server's work. What a wall refuses is answered on the wire as the platform answers it; the table
+of walls, with the public sources of their answers, is in docs/reference/environments.md.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import grpc
+from google.protobuf import any_pb2
+from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
+from grpc_status import rpc_status
+from pyspark.sql.connect.proto import base_pb2 as messages
+
+from lakehouse.server.connect import Channel
+
+SETTABLE = frozenset(
+    {
+        "spark.databricks.execution.timeout",
+        "spark.sql.ansi.enabled",
+        "spark.sql.files.maxPartitionBytes",
+        "spark.sql.legacy.timeParserPolicy",
+        "spark.sql.session.timeZone",
+        "spark.sql.shuffle.partitions",
+    }
+)
+_READABLE = ("spark.sql.", "spark.python.")
+"""What the client itself asks for has names like these; of other settings a platform may not even tell the value."""
+_SET = re.compile(r"\s*SET\s+(?:`([^`]+)`|(\S+?))\s*=", re.IGNORECASE)
+_JVM = re.compile(r"\b(?:java_method|reflect|try_reflect)\s*\(", re.IGNORECASE)
+
+
+class Wall(Enum):
+    """What a platform refuses, by the name that LAKEHOUSE_WALLS and the table of the document have."""
+
+    GLOBAL_VIEWS = "global views"
+    SETTINGS = "settings"
+    CLONES = "clones"
+    CACHES = "caches"
+    JVM = "jvm"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the platform says: an error class, its sentence and its SQLSTATE."""
+
+    condition: str
+    sentence: str
+    state: str
+
+    @property
+    def status(self) -> Any:
+        """The error as Spark Connect sends errors."""
+        classes = ["org.apache.spark.sql.AnalysisException", "java.lang.Exception", "java.lang.Throwable"]
+        info = error_details_pb2.ErrorInfo(reason=classes[0], domain="org.apache.spark")
+        info.metadata.update({"errorClass": self.condition, "sqlState": self.state, "classes": json.dumps(classes)})
+        details = any_pb2.Any()
+        details.Pack(info)
+        text = f"[{self.condition}] {self.sentence} SQLSTATE: {self.state}"
+        return rpc_status.to_status(status_pb2.Status(code=13, message=text, details=[details]))
+
+
+def _serverless(what: str) -> Answer:
+    sentence = f"{what} is not supported on serverless compute."
+    return Answer("NOT_SUPPORTED_WITH_SERVERLESS", sentence, "0A000")
+
+
+def _not_available(setting: str) -> Answer:
+    return Answer("CONFIG_NOT_AVAILABLE", f"Configuration {setting} is not available.", "42K0I")
+
+
+def refused(method: str, request: Any, walls: Collection[Wall]) -> Answer | None:
+    """How the platform answers a request; None if the request passes to the server."""
+    match method:
+        case "CloneSession" if Wall.CLONES in walls:
+            return Answer("UNSUPPORTED_FEATURE", "Sessions cannot be cloned.", "0A000")
+        case "Config" if Wall.SETTINGS in walls:
+            return _of_config(request.operation)
+        case "AnalyzePlan" if Wall.CACHES in walls and request.HasField("persist"):
+            return _serverless("PERSIST TABLE")
+        case "ExecutePlan":
+            return _of_plan(request.plan, walls)
+        case _:
+            return None
+
+
+def _of_config(operation: Any) -> Answer | None:
+    changed = [pair.key for pair in operation.set.pairs] + list(operation.unset.keys)
+    asked = [*operation.get.keys, *(pair.key for pair in operation.get_with_default.pairs)]
+    refused_ = [key for key in changed if key not in SETTABLE] + [key for key in asked if not key.startswith(_READABLE)]
+    return _not_available(refused_[0]) if refused_ else None
+
+
+def _of_plan(plan: Any, walls: Collection[Wall]) -> Answer | None:
+    command = plan.command
+    if Wall.GLOBAL_VIEWS in walls and command.create_dataframe_view.is_global:
+        return _serverless("GLOBAL TEMPORARY VIEW")
+    if Wall.CACHES in walls and command.HasField("checkpoint_command"):
+        return _serverless("PERSIST TABLE")
+    text = command.sql_command.input.sql.query or command.sql_command.sql or plan.root.sql.query
+    setting = _SET.match(text)
+    name = None if setting is None else setting.group(1) or setting.group(2)
+    if Wall.SETTINGS in walls and name is not None and name not in SETTABLE:
+        return _not_available(name)
+    if Wall.JVM in walls and _JVM.search(text):
+        return _serverless("Calling a method of Java")
+    return None
+
+
+_REQUESTS: dict[str, Any] = {
+    "Config": messages.ConfigRequest,
+    "AnalyzePlan": messages.AnalyzePlanRequest,
+    "ExecutePlan": messages.ExecutePlanRequest,
+}
+
+
+class Gateway(grpc.GenericRpcHandler):
+    """Passes every request on to a server, except those that a wall refuses."""
+
+    def __init__(self, port: int, walls: Collection[Wall]) -> None:
+        self.walls = walls
+        self.refusals: list[Answer] = []
+        credentials = grpc.local_channel_credentials()
+        self._upstream: Any = grpc.secure_channel(f"127.0.0.1:{port}", credentials, _UNLIMITED)
+        self._server = grpc.server(ThreadPoolExecutor(64), [self], options=_UNLIMITED)
+        self.port = self._server.add_secure_port("127.0.0.1:0", grpc.local_server_credentials())
+        self._server.start()
+
+    def close(self) -> None:
+        self._server.stop(0)
+        self._upstream.close()
+
+    def service(self, handler_call_details: Any) -> Any:
+        handlers: Any = grpc
+        method = str(handler_call_details.method)
+        name = method.rpartition("/")[2]
+        if name == "AddArtifacts":
+            return handlers.stream_unary_rpc_method_handler(self._passing(name, self._upstream.stream_unary(method)))
+        if name in ("ExecutePlan", "ReattachExecute"):
+            return handlers.unary_stream_rpc_method_handler(self._streaming(name, self._upstream.unary_stream(method)))
+        return handlers.unary_unary_rpc_method_handler(self._passing(name, self._upstream.unary_unary(method)))
+
+    def _passing(self, name: str, call: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+        def behave(request: Any, context: Any) -> Any:
+            self._refuse(name, request, context)
+            try:
+                return call(request, metadata=_metadata(context))
+            except grpc.RpcError as error:
+                _relay(error, context)
+
+        return behave
+
+    def _streaming(self, name: str, call: Callable[..., Any]) -> Callable[[Any, Any], Iterator[Any]]:
+        def behave(request: Any, context: Any) -> Iterator[Any]:
+            self._refuse(name, request, context)
+            answers = call(request, metadata=_metadata(context))
+            context.add_callback(answers.cancel)
+            try:
+                yield from answers
+            except grpc.RpcError as error:
+                _relay(error, context)
+
+        return behave
+
+    def _refuse(self, name: str, request: Any, context: Any) -> None:
+        kind = _REQUESTS.get(name)
+        parsed = None if kind is None else kind.FromString(request)
+        answer = refused(name, parsed, self.walls)
+        if answer is not None:
+            self.refusals.append(answer)
+            context.abort_with_status(answer.status)
+
+
+_UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+
+
+def _metadata(context: Any) -> Any:
+    return [pair for pair in context.invocation_metadata() if not pair[0].startswith(("grpc-", "user-agent"))]
+
+
+def _relay(error: Any, context: Any) -> None:
+    context.set_trailing_metadata(error.trailing_metadata() or ())
+    context.abort(error.code(), error.details())
+
+
+@contextmanager
+def governed(walls: Collection[Wall]) -> Generator[dict[int, Gateway]]:
+    """The library's own servers are reached through gateways from here on; the gateways by the ports of the servers."""
+    gateways: dict[int, Gateway] = {}
+
+    def endpoint(channel: Any) -> str:
+        port = channel._state.port
+        if port not in gateways:
+            gateways[port] = Gateway(port, walls)
+        return f"127.0.0.1:{gateways[port].port}"
+
+    former = Channel.endpoint
+    Channel.endpoint = property(endpoint)  # type: ignore[method-assign, assignment]
+    try:
+        yield gateways
+    finally:
+        Channel.endpoint = former  # type: ignore[method-assign]
+        for gateway in gateways.values():
+            gateway.close()

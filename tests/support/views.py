@@ -159,6 +159,25 @@ VIEWS = [
         ("city", "segment", "g"),
     ),
     Kept(
+        "lateral",
+        """SELECT o.id, t.tag, row_number() OVER w AS place, max(t.tag) OVER w AS last
+           FROM orders o LEFT JOIN LATERAL explode(split(nullif(o.tags, ''), ',')) AS t(tag) ON true
+           WINDOW w AS (PARTITION BY o.customer ORDER BY o.id, t.tag)""",
+    ),
+    Kept(
+        "pivoted",
+        """SELECT c.city, p.open_n, p.open_s, p.gone_n FROM customers c JOIN (
+           SELECT * FROM (SELECT customer, status, amount FROM orders)
+           PIVOT (count(*) AS n, sum(amount) AS s FOR status IN ('open', 'cancelled' AS gone))) p ON p.customer = c.id
+           WHERE p.open_n IS NULL OR p.open_s > 3""",
+    ),
+    Kept(
+        "unpivoted",
+        """SELECT what, value, count(*) AS n FROM customers UNPIVOT (value FOR what IN (city, segment AS part))
+           GROUP BY what, value""",
+        ("what", "value"),
+    ),
+    Kept(
         "fields",
         """SELECT t.part.first AS first, array_size(t.part.every) AS size, max(t.id) AS last
            FROM (SELECT named_struct('first', split(tags, ',')[0], 'every', split(tags, ',')) AS part, id FROM orders) t

@@ -103,6 +103,8 @@ QUERIES = {
     "sets": """SELECT cust, st, day, count(*) n FROM o GROUP BY GROUPING SETS ((cust, st), (day), (cust))""",
     "sets_joined": """SELECT c.seg, t.s FROM (SELECT cust, st, sum(amt) s FROM o GROUP BY ROLLUP (cust, st)) t LEFT JOIN c ON t.cust=c.id""",
     "ranked_rollup": """SELECT cust, st, n, rank() OVER (PARTITION BY g, cust ORDER BY n) r FROM (SELECT cust, st, count(*) n, grouping(cust) + grouping(st) g FROM o GROUP BY ROLLUP (cust, st)) t""",
+    "pivot": """SELECT cust, x, y FROM (SELECT cust, st, amt FROM o) PIVOT (sum(amt) FOR st IN ('x', 'y'))""",
+    "pivots": """SELECT c.seg, max(t.x_n) n FROM c LEFT JOIN (SELECT * FROM (SELECT cust, st, amt, day FROM o) PIVOT (sum(amt) AS s, min(day) AS n FOR st IN ('x', 'y'))) t ON t.cust=c.id GROUP BY c.seg""",
     "values": """SELECT v.k, v.name, count(o.id) n FROM (VALUES (1, 'a'), (2, NULL), (NULL, 'c')) AS v(k, name) LEFT JOIN o ON o.cust=v.k GROUP BY v.k, v.name""",
     "constant": """SELECT o.id, p.least FROM o CROSS JOIN (SELECT 2 AS least) p WHERE o.amt >= p.least""",
 }

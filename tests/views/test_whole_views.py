@@ -48,17 +48,6 @@ WHOLE: dict[str, tuple[str, tuple[str, ...]]] = {
         (),
     ),
     "hive": ("SELECT city, segment, count(*) AS n FROM customers GROUP BY city, segment WITH ROLLUP", ()),
-    "pivoted": (
-        (
-            "SELECT * FROM (SELECT customer, status, amount FROM orders) "
-            "PIVOT (sum(amount) FOR status IN ('open' AS opened, 'paid' AS paid))"
-        ),
-        ("customer",),
-    ),
-    "unpivoted": (
-        "SELECT id, what, value FROM (SELECT id, city, segment FROM customers) UNPIVOT (value FOR what IN (city, segment))",
-        ("id", "what"),
-    ),
     "by_range": (
         "SELECT r.id, count(o.id) AS n FROM range(4) r LEFT JOIN orders o ON o.id % 4 = r.id GROUP BY r.id",
         ("id",),

@@ -136,7 +136,6 @@ def own_alias(text: str, place: Place) -> str:
 
 
 _PARTS: dict[type[Expr], tuple[str, str]] = {
-    exp.Pivot: ("PIVOT and UNPIVOT are not followed", "PIVOT"),
     exp.Any: ("ANY (...) is not followed", "ANY"),
     exp.All: ("ALL (...) is not followed", "ALL"),
     exp.QueryTransform: ("TRANSFORM runs a program", "TRANSFORM"),
@@ -148,11 +147,11 @@ _QUERY = frozenset({"with_", "order", "sort", "cluster", "distribute", "limit", 
 _READ: dict[type[Expr], frozenset[str]] = {
     exp.Select: _QUERY
     | {"expressions", "hint", "distinct", "from_", "laterals", "joins", "where", "group", "having", "qualify"},
-    exp.Subquery: _QUERY | {"this", "alias"},
+    exp.Subquery: _QUERY | {"this", "alias", "pivots"},
     exp.Union: _QUERY | {"this", "expression", "distinct"},
     exp.Except: _QUERY | {"this", "expression", "distinct"},
     exp.Intersect: _QUERY | {"this", "expression", "distinct"},
-    exp.Table: frozenset({"this", "alias", "db", "catalog", "joins"}),
+    exp.Table: frozenset({"this", "alias", "db", "catalog", "joins", "pivots"}),
     exp.Join: frozenset({"this", "on", "side", "kind", "using", "method"}),
     exp.Window: frozenset({"this", "partition_by", "order", "spec", "over"}),
     exp.Group: frozenset({"expressions", "all"}),
@@ -240,7 +239,7 @@ def _unread_arguments(parsed: Parsed, node: Expr, read: frozenset[str]) -> Itera
         inner: object = cast("list[object]", value)[0] if isinstance(value, list) else value
         if type(inner) in _PARTS:  # it says its reason itself
             continue
-        words = name.strip("_").removesuffix("s").replace("_", " ").upper()
+        words = name.strip("_").replace("_", " ").removesuffix("" if name == "alias" else "s").upper()
         at = node.expression if isinstance(node, exp.SetOperation) else node
         place = parsed.at(inner if isinstance(inner, Expr) and span_of(inner) else at)
         yield Reason(f"{words} of {type(node).__name__.upper()} is not followed", place)
@@ -254,10 +253,28 @@ def _check_table(parsed: Parsed, node: Expr) -> Reason | None:
 
 
 def _check_lateral(parsed: Parsed, node: Expr) -> Reason | None:
-    """LATERAL is a LATERAL VIEW."""
-    if node.args.get("view"):
+    """LATERAL is a LATERAL VIEW, or a generator that joins each row."""
+    is_generator = node.this.meta.get(CALLED) in GENERATORS
+    if node.args.get("view") or (is_generator and isinstance(node.parent, exp.Join) and _joins_each(node.parent)):
         return None
     return Reason("a LATERAL subquery is computed for each row", parsed.at(node, "LATERAL"))
+
+
+def _joins_each(join: exp.Join) -> bool:
+    """Whether a join has no condition, so that each row meets what LATERAL makes of it."""
+    on = join.args.get("on")
+    is_true = on is None or (isinstance(on, exp.Boolean) and on.this is True)
+    return is_true and join.side in ("", "LEFT") and join.kind in ("", "CROSS", "INNER") and not join.args.get("using")
+
+
+def _check_pivot(parsed: Parsed, node: Expr) -> Reason | None:
+    """PIVOT or UNPIVOT is of the one item of a FROM, and alone."""
+    item = node.parent
+    select = item.parent.parent if item is not None and isinstance(item.parent, exp.From) else None
+    is_alone = select is not None and item is not None and len(item.args["pivots"]) == len(node.args["fields"]) == 1
+    if is_alone and select is not None and not select.args.get("joins") and not select.args.get("laterals"):
+        return None
+    return Reason("PIVOT or UNPIVOT stands beside something else in FROM", parsed.at(node, "PIVOT"))
 
 
 def _check_group(parsed: Parsed, node: Expr) -> Reason | None:
@@ -288,6 +305,7 @@ def _check_comparison(parsed: Parsed, node: Expr) -> Reason | None:
 _CHECKS: dict[type[Expr], Callable[[Parsed, Expr], Reason | None]] = {
     exp.Table: _check_table,
     exp.Lateral: _check_lateral,
+    exp.Pivot: _check_pivot,
     exp.Group: _check_group,
     **dict.fromkeys(_COMPARISONS, _check_comparison),
 }

@@ -50,6 +50,8 @@ def parse(words: Text) -> Parsed:
             raise NotFollowedError(what, words.of_token(before, token))
     parsed = Parsed(words.text, words.tokens, _tree(words))
     _name_functions(parsed)
+    for select in parsed.tree.find_all(exp.Select):
+        _write_out_windows(select)
     return parsed
 
 
@@ -129,6 +131,24 @@ def _name_functions(parsed: Parsed) -> None:
             node.meta[CALLED] = name.lower()
         if isinstance(node, exp.Anonymous | exp.Identifier) and name.lower() in _KEPT:  # an alias may have columns too
             node.set("this", name)
+
+
+_OF_A_WINDOW = ("partition_by", "order", "spec")
+
+
+def _write_out_windows(select: exp.Select) -> None:
+    """Write what the WINDOW of a block defines where its functions name it. A name that has more beside it stays."""
+    windows: dict[str, exp.Window] = {window.this.name: window for window in select.args.get("windows") or ()}
+    if any(window.alias for window in windows.values()):
+        return
+    for call in list(select.find_all(exp.Window)):
+        is_own = call.find_ancestor(exp.Select) is select and not any(map(call.args.get, _OF_A_WINDOW))
+        if is_own and call.alias in windows:
+            definition = windows[call.alias].copy()
+            for part in _OF_A_WINDOW:
+                call.set(part, definition.args.get(part))
+            call.set("alias", None)
+    select.set("windows", None)
 
 
 _BEFORE_ALL = frozenset({"union", "except", "intersect", "minus", "select"})

@@ -28,6 +28,7 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.parsing import CALLED, name_of, place_of
+from lakehouse.views.sql.pivots import read_pivot
 from lakehouse.views.sql.scopes import Common, Ctes, FromItem, Scope, TextReading, type_of
 from lakehouse.views.sql.subqueries import Block, Sought, conjuncts, correlation, rewrite, rewrite_below
 
@@ -74,7 +75,10 @@ class _Rows:
                 what = f"After a comma or CROSS JOIN, it is not plain what a {join.side or join.method} JOIN joins"
                 raise self.block.reading.not_followed(what, join)
             crossed = crossed or join.kind == "CROSS"
-            self.join(join)
+            if isinstance(join.this, exp.Lateral):
+                self.generate(join.this, is_outer=join.side == "LEFT")
+            else:
+                self.join(join)
 
     def join(self, join: exp.Join) -> None:
         """Read an item of FROM that joins those before it."""
@@ -164,12 +168,12 @@ class _Rows:
         else:
             self.correlated.append(condition)
 
-    def generate(self, lateral: exp.Lateral) -> None:
-        """Read a LATERAL VIEW."""
+    def generate(self, lateral: exp.Lateral, *, is_outer: bool = False) -> None:
+        """Read a LATERAL VIEW, or a generator after LATERAL."""
         block, alias = self.block, lateral.args.get("alias")
         names = tuple(name.name for name in alias.columns) if alias is not None else ()
         generator, new = read_generator(block, lateral.this, names)
-        is_outer = bool(lateral.args.get("outer")) or is_outer_generator(lateral.this)
+        is_outer = is_outer or bool(lateral.args.get("outer")) or is_outer_generator(lateral.this)
         block.items = [Item(Generate(self.close(), generator, new, is_outer))]
         outputs = tuple(map(Output, names, new))
         relation = FromItem(alias.name.lower() if alias is not None else "", outputs)
@@ -227,6 +231,10 @@ def read_source(block: Block, source: Expr) -> tuple[Node, Scope]:
         alone = source.copy()
         alone.set("joins", None)
         return _read_bracket(block, alone, joins)
+    if pivots := source.args.get("pivots"):
+        alone = source.copy()
+        alone.set("pivots", None)
+        return read_pivot(block, pivots[0], *read_source(block, alone))
     match source:
         case exp.Table():
             return _read_table(block, source)

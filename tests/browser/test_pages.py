@@ -80,7 +80,7 @@ def test_a_person_materializes_and_reads_what_came_of_it(server: Server, page: A
     page.goto(f"{server.url}/assets/copies?view=checks")
     seen("checks", "up_to_date", "equals_full_recompute", "was never compared with a recompute")
     page.goto(f"{server.url}/assets/copies")
-    seen("metadata", "another run of it (pool table:copies)")
+    seen("metadata", "Delta Lake")
 
     page.goto(f"{server.url}/assets/daily")
     materialize()

@@ -41,6 +41,7 @@ from lakehouse.spark.progress import AllOutside, Evaluated, Message, Notice, Pha
 from lakehouse.spark.session import settings_of_rows
 from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
 from lakehouse.spark.types import partition_types
+from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.write import Write, complete, plan
 
 
@@ -320,6 +321,8 @@ class Materialization:
             return plan(self.spark(), run, write, run.head)
 
     def _complete(self, write: Write) -> tuple[Run, Write]:
+        for sentence in doubts_of(self.run.name, write):
+            tell(Message(sentence))
         with as_explained(self.run):
             run, write = complete(self.spark, self._in_session(), write)
         if run.facts.extract is not None or run.facts.view is not None:  # the asset's page shows it

@@ -97,6 +97,7 @@ class WriteForecast:
         planned: The statement that a plan against the table has chosen; None if nothing was planned.
         broken: Which expectations the planned rows break, as sentences.
         followed: How a view follows its sources, and why not by sums, as sentences.
+        doubts: Why the rows may be others than those of a recompute, as sentences.
     """
 
     kind: str
@@ -105,12 +106,13 @@ class WriteForecast:
     planned: str | None = None
     broken: tuple[str, ...] = ()
     followed: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         by = f" by key ({', '.join(self.key)})" if self.key else ""
         planned = f" Planned against the table: {self.planned}." if self.planned is not None else ""
         first = f"{self.kind}{by}: {self.strategy}.{planned}"
-        return "\n    ".join((first, *self.broken, *self.followed))
+        return "\n    ".join((first, *self.broken, *self.followed, *self.doubts))
 
 
 @dataclass(frozen=True, slots=True)

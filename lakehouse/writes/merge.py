@@ -22,8 +22,9 @@ from lakehouse.read.touched import Touched
 from lakehouse.scd.events import Events
 from lakehouse.spark.fitting import check_padding
 from lakehouse.spark.types import paths
+from lakehouse.views.on_spark.plan_lint import doubts
 from lakehouse.writes.stated import Stated, one_row_a_key, plan_rows, refuse_empty_keys, refuse_empty_texts
-from lakehouse.writes.write import Basis, Declaration, refuse_other, without_new_columns
+from lakehouse.writes.write import Basis, Declaration, Write, refuse_other, without_new_columns
 
 
 @final
@@ -139,6 +140,12 @@ class Merge(Stated):
 
     def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
         return feed if self.touched.is_everything else self.touched.restrict(feed)
+
+
+def doubts_of(asset: str, write: Write) -> tuple[str, ...]:
+    """Why the rows that an asset returned may be others than those of a recompute, as sentences; only of a `Merge`."""
+    sentences = doubts(write.rows) if isinstance(write, Merge) else ()
+    return tuple(f"The table of {asset} may come to differ from a recompute: {sentence}" for sentence in sentences)
 
 
 def refuse_uncompared(spark: SparkSession, run: Run, columns: Collection[str], stored: StructType) -> None:

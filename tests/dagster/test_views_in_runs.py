@@ -4,8 +4,10 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from pyspark.sql import functions as F
 
-from lakehouse import Changes, Table, View, explain, incremental
+from lakehouse import Changes, Merge, Table, View, explain, incremental
+from lakehouse.spark.session import is_connect
 from tests.support.dagster_house import House, failure, metadata
 from tests.support.tables import DAYS, orders
 
@@ -99,3 +101,32 @@ def test_a_partition_column_that_a_subquery_computes_is_refused_in_the_run(house
     assert not result.success
     assert "The partition column day is computed" in failure(result)
     assert not house.lake.exists("shifted")
+
+
+@dg.asset(metadata=Table(key="id"))
+def stamped(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.of(orders.source.withColumn("at", F.current_timestamp())), touched)
+
+
+@dg.asset(metadata=Table(key="id"))
+def plain(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.of(orders.source), touched)
+
+
+@pytest.mark.slow
+def test_a_merge_of_doubtful_rows_is_warned_of_where_its_plan_can_be_seen(house: House) -> None:
+    """Through Spark Connect. The plan is written all the same, because only its author knows what it is to say."""
+    house = with_assets(house, stamped, plain)
+    result = house.run("stamped", "plain")
+    assert result.success
+    records = house.instance.all_logs(result.run_id)
+    warnings = [record.user_message for record in records if "differ from a recompute" in record.user_message]
+    sentence = "current_timestamp() has another value in each run."
+    seen = is_connect(house.lake.spark)
+    assert warnings == ([f"The table of stamped may come to differ from a recompute: {sentence}"] if seen else [])
+    house.lake.sql("UPDATE {orders} SET v = 31 WHERE id = 3")
+    defs = dg.Definitions(assets=house.assets, resources={"io_manager": house.io_manager})
+    assert (sentence in str(explain(defs, "stamped", call=True))) is seen
+    assert "differ from a recompute" not in str(explain(defs, "plain", call=True))

@@ -130,9 +130,9 @@ def forecast_page(forecast: Forecast, commits: Mapping[str, Sequence[Change]], n
 
 
 def _add_write(tree: Tree, write: WriteForecast) -> None:
-    if write.followed:
+    if write.followed or write.doubts:
         computes = tree.add(assemble(("computes", NAME)))
-        for sentence in write.followed:
+        for sentence in (*write.followed, *write.doubts):
             computes.add(Text(sentence))
     by = f" by key ({', '.join(write.key)})" if write.key else ""
     writes = tree.add(assemble(("writes", NAME), f" {write.kind}{by}"))

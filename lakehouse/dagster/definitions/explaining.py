@@ -39,6 +39,7 @@ from lakehouse.read.resolve import nothing_of
 from lakehouse.read.run import CommitReason, Run
 from lakehouse.spark.progress import Message, listening
 from lakehouse.spark.table_version import TableRef
+from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.view import View
 from lakehouse.writes.write import Basis, Write
 
@@ -322,7 +323,9 @@ def _with_plan(
         planned = f"{planned}; in its quarantine, first: {_description(plan.first)}"
     broken = tuple(f"In the result {each.clause}." for each in step.evaluations if each.broken)
     write = replace(write, planned=planned, broken=broken)
-    return _with_plan_of_view(write, returned, step) if isinstance(returned, View) else write
+    if isinstance(returned, View):
+        return _with_plan_of_view(write, returned, step)
+    return replace(write, doubts=doubts_of(subject.table.name, returned))
 
 
 def _description(statement: Statement | Skip) -> str:

@@ -1,8 +1,9 @@
 """A table and its quarantine are its recompute, split by the conditions, whatever rows break them, and when runs end.
 
-Random histories on Delta: rows break a condition and are mended later, keys have two rows or NULL, conditions are edited
-between runs, runs end at any point of the two commits, and others come too late. The oracle is plain Python over the rows
-of the source. `LAKEHOUSE_HISTORIES` says how many histories there are of each kind of write.
+Random histories on Delta: rows break a condition and are mended later, keys have two rows or NULL, conditions that
+quarantine rows, drop them or warn are edited between runs, runs end at any point of the two commits, and others come too
+late. The oracle is plain Python over the rows of the source. `LAKEHOUSE_HISTORIES` says how many histories there are of
+each kind of write.
 """
 
 import os
@@ -47,8 +48,17 @@ def by_group(src: Changes) -> Merge:
     return Merge(touched.rows.select("k", "g", "v"), touched)
 
 
+def unkeyed(src: Changes) -> Overwrite:
+    return whole(src)
+
+
 def of_groups(src: Changes) -> View:
     return View("SELECT g, max(v) AS v, count(*) AS n FROM src GROUP BY g")
+
+
+def summed(src: Changes) -> View:
+    """Kept by sums while no expectation leaves a group out."""
+    return View("SELECT g, count(*) AS n, sum(v) AS v FROM src GROUP BY g")
 
 
 def rows_of(rows: Iterable[Row]) -> list[Result]:
@@ -56,9 +66,18 @@ def rows_of(rows: Iterable[Row]) -> list[Result]:
 
 
 def maxima(rows: Iterable[Row]) -> list[Result]:
+    return [(g, max(values, default=None), n) for g, (n, values) in groups(rows).items()]
+
+
+def sums(rows: Iterable[Row]) -> list[Result]:
+    return [(g, n, sum(values) if values else None) for g, (n, values) in groups(rows).items()]
+
+
+def groups(rows: Iterable[Row]) -> dict[str, tuple[int, list[int]]]:
+    """How many rows each group has, and their values without NULL."""
     listed = list(rows)
-    groups = {g: [v for _, _, of, v in listed if of == g] for _, _, g, _ in listed}
-    return [(g, max((v for v in of if v is not None), default=None), len(of)) for g, of in groups.items()]
+    each = {g: [v for _, _, of, v in listed if of == g] for _, _, g, _ in listed}
+    return {g: (len(values), [v for v in values if v is not None]) for g, values in each.items()}
 
 
 @dataclass(frozen=True)
@@ -66,7 +85,7 @@ class Kind:
     """A kind of write: its asset, its key, its result in plain Python, and where the result has key, group and value."""
 
     asset: Callable[..., object]
-    key: str
+    key: str | None
     compute: Callable[[Iterable[Row]], list[Result]]
     places: tuple[int, int, int]
     repeats: bool = True
@@ -78,6 +97,8 @@ KINDS = [
     slow(Kind(whole, "k", rows_of, (0, 1, 2)), id="overwrite"),
     slow(Kind(by_group, "k", rows_of, (0, 1, 2), repeats=False), id="merge by other keys"),
     slow(Kind(of_groups, "g", maxima, (0, 0, 1)), id="view"),
+    slow(Kind(unkeyed, None, rows_of, (0, 1, 2)), id="no key"),
+    slow(Kind(summed, "g", sums, (0, 0, 2)), id="sums"),
 ]
 
 
@@ -123,8 +144,10 @@ class World:
         """Writes other expectations. Where keys repeat, one is about the key, or no run could write."""
         conditions = self.random.sample(list(CONDITIONS), self.random.choice([0, 1, 1, 2]))
         words = [self.random.choice(["quarantine", "quarantine", "drop", "warn"]) for _ in conditions]
+        if self.kind.key is None:  # there is no quarantine without a key
+            words = ["drop" if word == "quarantine" else word for word in words]
         listed = [Expect.of({"condition": c, "on_failure": w}) for c, w in zip(conditions, words, strict=True)]
-        of_key = self.kind.asset is not by_group and self.kind.compute is rows_of
+        of_key = self.kind.asset not in (by_group, unkeyed) and self.kind.compute is rows_of
         of_key = of_key and (self.kind.repeats or self.random.random() < 0.5)
         self.expectations = (*listed, *([Expect.unique_key()] if of_key else []))
 

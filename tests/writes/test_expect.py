@@ -10,7 +10,7 @@ from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors import DefinitionError, ExpectationError
 from lakehouse.spark.progress import listening
 from tests.support.interleave import rivals
-from tests.support.judged import all_rows, copies, create_source, largest, log
+from tests.support.judged import all_rows, copies, create_source, log
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.raises import raises_code
 from tests.support.ready_runs import ready
@@ -113,18 +113,6 @@ def test_other_writes_leave_rows_out_as_well(source: Lake, asset: object) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("view", "due"), [slow(largest, [("a", 6), ("c", 9)]), (summed, [("a", 2, 12), ("c", 1, 9)])])
-def test_a_view_leaves_groups_out_and_takes_them_up_again(source: Lake, view: object, due: list[object]) -> None:
-    """A view that is kept by sums as well: nothing could be added to the sums of a group that is not there."""
-    source.sql("UPDATE {src} SET v = -6 WHERE id = 2")
-    source.sql("UPDATE {src} SET v = -6 WHERE id = 1")
-    source.materialize(view, positive("drop", key="g"))  # type: ignore[arg-type]
-    source.sql("UPDATE {src} SET v = 6 WHERE g = 'a'")
-    source.materialize(view, positive("drop", key="g"))  # type: ignore[arg-type]
-    assert source.rows(view.__name__) == due  # type: ignore[attr-defined]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("asset", "key"), [(sums, "g"), slow(summed, "g"), slow(past, "id")])
 def test_sums_and_histories_are_judged_by_the_rows_that_they_write(source: Lake, asset: object, key: str) -> None:
     table = Table(key=key, expect=[Expect("v < 100", "fail"), Expect("v > 0")])
@@ -138,31 +126,6 @@ def test_sums_and_histories_are_judged_by_the_rows_that_they_write(source: Lake,
     with pytest.raises(ExpectationError, match=r"1 of \d rows? breaks the expectation v_lt_100"):
         source.materialize(asset, table)  # type: ignore[arg-type]
     assert source.rows(asset.__name__) == before  # type: ignore[attr-defined]
-
-
-@pytest.mark.slow
-def test_a_changed_condition_is_a_reason_to_compare_and_a_changed_name_is_none(source: Lake) -> None:
-    def with_condition(condition: str, name: str | None = None, on_failure: OnFailure = "drop") -> None:
-        source.told.clear()
-        source.materialize(copies, Table(key="id", expect=Expect(condition, on_failure, name)))
-
-    def why() -> str:
-        step = source.begin(copies, Table(key="id", expect=Expect("v > 4", "drop", "large")))
-        return str(step.run.together)
-
-    with_condition("v > 0")
-    assert source.rows("copies") == [(1, "a", 5), (4, "c", 9)]
-    assert (
-        "other rows are left out: the expectation large (v > 4) is new; the expectation v_gt_0 (v > 0) is gone" in why()
-    )
-    with_condition("v > 5", "large")
-    assert source.rows("copies") == [(4, "c", 9)]
-    assert "the expectation large changed from v > 5 to v > 4" in why()
-    with_condition("v > 4", "large")
-    step = source.begin(copies, Table(key="id", expect=Expect("v > 4", "drop", "renamed")))
-    assert step.run.together is None
-    with_condition("v > 4", on_failure="warn")
-    assert len(source.rows("copies")) == 4
 
 
 def test_what_cannot_be_kept_is_refused_and_nothing_is_written(source: Lake) -> None:
@@ -196,13 +159,6 @@ def test_a_plan_that_is_made_again_after_a_rival_leaves_the_same_rows_out(source
         step.commit(write, source.retry, NO_WAIT)
     assert source.rows("copies") == [(4, "c", 4)]
     assert found(source) == [("v_gt_0", 4, 3, ["1", "2", "3"])]
-
-
-@pytest.mark.slow
-def test_two_rows_of_a_key_are_one_if_the_other_is_left_out(source: Lake) -> None:
-    source.insert("src", [(1, "a", -5)])
-    source.materialize(copies, positive("drop"))
-    assert source.rows("copies") == [(1, "a", 5), (4, "c", 9)]
 
 
 @pytest.mark.slow

@@ -12,8 +12,8 @@ from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import WriteError
 from lakehouse.spark.progress import listening
-from tests.support.interleave import after, before, raises
-from tests.support.judged import KilledError, all_rows, copies, create_source, largest, log
+from tests.support.interleave import after, before
+from tests.support.judged import all_rows, copies, create_source, largest, log
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.raises import raises_code
 from tests.support.ready_runs import committed, ready
@@ -24,11 +24,6 @@ POSITIVE = Expect("v > 0", "quarantine")
 TABLE = Table(key="id", expect=POSITIVE)
 UNIQUE = Table(key="id", expect=(POSITIVE, Expect.unique_key()))
 WAYS = pytest.mark.parametrize("limits", [Limits(), slow(Limits(driver_rows=0))])
-
-
-def alerts(copies_quarantine: Changes) -> Merge:
-    touched = copies_quarantine.touched("id")
-    return Merge(touched.rows.groupBy("id").count(), touched)
 
 
 @pytest.fixture
@@ -126,19 +121,6 @@ def test_a_key_touched_by_other_columns_has_one_row_in_the_quarantine(source: La
 
 
 @pytest.mark.slow
-def test_the_order_in_which_conditions_are_written_changes_no_row(source: Lake) -> None:
-    first, second = Expect("v > 0", "quarantine"), Expect("v > -9", "quarantine")
-    source.insert("src", [(5, "a", -9)])
-    source.materialize(copies, Table(key="id", expect=(first, second)))
-    source.insert("src", [(6, "a", -9)])
-    source.materialize(copies, Table(key="id", expect=(second, first)))
-    assert quarantined(source)[2:] == [
-        (5, "a", -9, ["v_gt_0", "v_gt_9"], 1),
-        (6, "a", -9, ["v_gt_0", "v_gt_9"], 1),
-    ]
-
-
-@pytest.mark.slow
 def test_a_view_whose_key_is_computed_sees_all_rows_of_a_key(source: Lake) -> None:
     table = Table(key="place", expect=Expect.unique_key())
     source.insert("src", [(5, "c", 1), (6, "d", 2)])
@@ -183,42 +165,6 @@ def test_a_view_that_no_change_reaches_keeps_what_goes_with_it(source: Lake) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("other", [Expect("v > -2", "quarantine"), POSITIVE], ids=["condition", "full refresh"])
-def test_a_run_that_set_all_of_it_and_ended_in_between_has_everything_compared(source: Lake, other: Expect) -> None:
-    """Of a condition that was taken back, and of a look-up that has moved since: no change touches these keys."""
-    source.materialize(copies, TABLE)
-    table, asked = Table(key="id", expect=other), "a user asks" if other is POSITIVE else None
-    source.sql("UPDATE {src} SET v = -1 WHERE id = 4")
-    with pytest.raises(KilledError), after("execute", raises(KilledError())):
-        source.materialize(copies, table, compare=asked)
-    source.sql("UPDATE {src} SET v = 8 WHERE id = 4")
-    assert "ended before it wrote the table" in str(source.begin(copies, TABLE).run.together)
-    source.materialize(copies, TABLE)
-    assert source.rows("copies") == [(1, "a", 5), (4, "c", 8)]
-    assert quarantined(source) == [(2, "a", -1, ["v_gt_0"], 1), (3, "b", None, ["v_gt_0"], 1)]
-
-
-@pytest.mark.slow
-def test_a_run_that_comes_too_late_has_everything_compared(source: Lake) -> None:
-    """Its quarantine says something of a key that the table has moved past."""
-    source.materialize(copies, TABLE)
-    source.sql("UPDATE {src} SET v = -5 WHERE id = 1")
-    late, write = ready(source, copies, TABLE)
-    source.sql("UPDATE {src} SET v = 5 WHERE id = 1")
-
-    def overtaken() -> None:
-        source.materialize(copies, TABLE)
-
-    with before("execute", overtaken), raises_code("OVERTAKEN"):
-        late.commit(write, source.retry, NO_WAIT)
-    assert [row[0] for row in quarantined(source)] == [1, 2, 3]
-    assert "a run that came too late wrote version 1 of its quarantine" in str(source.begin(copies, TABLE).run.together)
-    source.materialize(copies, TABLE)
-    assert [row[0] for row in quarantined(source)] == [2, 3]
-    assert source.begin(copies, TABLE).run.together is None
-
-
-@pytest.mark.slow
 def test_two_runs_of_the_same_changes_reject_the_same_rows_once(source: Lake) -> None:
     source.materialize(copies, TABLE)
     source.sql("UPDATE {src} SET v = -5 WHERE id = 1")
@@ -257,25 +203,6 @@ def test_a_quarantine_that_loses_its_commit_is_planned_again(source: Lake) -> No
 
 
 @pytest.mark.slow
-def test_another_condition_or_a_full_refresh_replaces_the_whole_quarantine(source: Lake) -> None:
-    source.materialize(copies, TABLE)
-    source.materialize(copies, Table(key="id", expect=Expect("v IS NULL OR v < 6", "quarantine", "small")))
-    assert quarantined(source) == [(4, "c", 9, ["small"], 1)]
-    source.materialize(copies, Table(key="id", expect=Expect("v IS NULL OR v < 6", "quarantine", "other")))
-    assert quarantined(source) == [(4, "c", 9, ["other"], 1)]
-    source.sql("DELETE FROM {copies_quarantine} WHERE id = 4")
-    source.materialize(copies, Table(key="id", expect=Expect("v IS NULL OR v < 6", "quarantine", "other")))
-    assert quarantined(source) == []
-    source.materialize(
-        copies, Table(key="id", expect=Expect("v IS NULL OR v < 6", "quarantine", "other")), compare="a user asks"
-    )
-    assert quarantined(source) == [(4, "c", 9, ["other"], 1)]
-    source.materialize(copies, Table(key="id", expect=Expect("v IS NULL OR v < 6", "drop", "other")))
-    assert quarantined(source) == []
-    assert [row[0] for row in source.rows("copies")] == [1, 2, 3]
-
-
-@pytest.mark.slow
 def test_upkeep_of_a_quarantine_has_nothing_compared(source: Lake) -> None:
     source.materialize(copies, TABLE)
     source.sql("UPDATE {src} SET v = -5 WHERE id = 1")
@@ -291,17 +218,6 @@ def test_upkeep_of_a_quarantine_has_nothing_compared(source: Lake) -> None:
     source.materialize(copies, TABLE)
     assert [row[0] for row in rows] == [1, 3]
     assert [row[0] for row in quarantined(source)] == [3]
-
-
-@pytest.mark.slow
-def test_a_quarantine_that_is_gone_is_made_again(source: Lake) -> None:
-    import shutil
-
-    source.materialize(copies, TABLE)
-    shutil.rmtree(source.root / "copies_quarantine")
-    assert "its quarantine 'copies_quarantine' is gone" in str(source.begin(copies, TABLE).run.together)
-    source.materialize(copies, TABLE)
-    assert [row[0] for row in quarantined(source)] == [2, 3]
 
 
 def slice_of(*groups: str) -> Slice:
@@ -336,17 +252,6 @@ def test_each_partition_notices_that_the_quarantine_was_made_again(source: Lake)
     assert "is another table than the one" in str(source.begin(copies, table, slice=slice_of("a")).run.together)
     source.materialize(copies, table, slice=slice_of("a"))
     assert [row[0] for row in quarantined(source)] == [2, 3]
-
-
-@pytest.mark.slow
-def test_others_read_a_quarantine_as_they_read_any_table(source: Lake) -> None:
-    source.materialize(copies, TABLE)
-    source.materialize(alerts, Table(key="id"))
-    assert source.rows("alerts") == [(2, 1), (3, 1)]
-    source.sql("UPDATE {src} SET v = 4 WHERE id = 2")
-    source.materialize(copies, TABLE)
-    source.materialize(alerts, Table(key="id"))
-    assert source.rows("alerts") == [(3, 1)]
 
 
 @pytest.mark.slow

@@ -9,11 +9,10 @@ import pytest
 from lakehouse import Append, Changes, Merge, Table
 from lakehouse.commit.outcome import Committed
 from lakehouse.cursor.generation import FIRST_GENERATION
-from lakehouse.cursor.mark import Mark, Position
-from lakehouse.cursor.unread import unread
+from lakehouse.cursor.mark import Mark
 from lakehouse.difference.statements import ReplaceRows
 from lakehouse.read.changes import read_of
-from lakehouse.read.content import Content, Everything, Feed
+from lakehouse.read.content import Content, Feed
 from lakehouse.spark.diagnosis import why_unreadable
 from tests.support.assets import copy, log
 from tests.support.for_each import for_each
@@ -32,78 +31,12 @@ def vacuumed(lake: Lake) -> None:
     shutil.rmtree(lake.root / "src" / "_change_data")
 
 
-def log_cleaned(lake: Lake) -> None:
-    for value in range(9):
-        lake.insert("src", [(100 + value, "a", value)])
-    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")  # version 10, where Spark writes a checkpoint
-    lake.insert("src", [(200, "a", 0)])
-    assert list((lake.root / "src" / "_delta_log").glob("*.checkpoint*.parquet"))
-    for version in range(5):
-        for file in (lake.root / "src" / "_delta_log").glob(f"*{version:020}*"):
-            file.unlink()
-
-
 def feed_off_for_a_while(lake: Lake) -> None:
     lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
     lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
     lake.sql("DELETE FROM {src} WHERE id = 2")
     lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     lake.insert("src", [(4, "c", 4)])
-
-
-def recreated_shorter(lake: Lake) -> None:
-    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
-    shutil.rmtree(lake.root / "src")
-    lake.create("src", [(1, "a", 1), (9, "z", 9)], SRC)
-
-
-def recreated_longer(lake: Lake) -> None:
-    shutil.rmtree(lake.root / "src")
-    lake.create("src", [(1, "a", 1), (9, "z", 9)], SRC)
-    for value in range(3):
-        lake.insert("src", [(20 + value, "z", value)])
-
-
-def replaced(lake: Lake) -> None:
-    lake.sql(
-        "CREATE OR REPLACE TABLE {src} USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') "
-        "AS SELECT 1 AS id, 'a' AS k, 1 AS v UNION ALL SELECT 9, 'z', 9"
-    )
-
-
-def target_emptied(lake: Lake) -> None:
-    lake.sql("DELETE FROM {copy}")
-
-
-GAPS = [
-    log_cleaned,
-    slow(replaced),
-    slow(vacuumed),
-    slow(feed_off_for_a_while),
-    slow(recreated_shorter),
-    slow(recreated_longer),
-]
-
-
-@pytest.mark.parametrize("gap", [*GAPS, slow(target_emptied)], ids=lambda gap: gap.__name__)
-def test_a_gap_is_closed_by_comparing_everything_and_an_append_never_doubles_and_says_what_to_do(
-    lake: Lake, gap: Callable[[Lake], None]
-) -> None:
-    lake.create("src", ROWS, SRC)
-    lake.materialize(copy, Table(key="id"))
-    lake.materialize(log)
-    appended = lake.rows("log")
-    gap(lake)
-    if gap is not target_emptied:
-        with raises_code("GAP", match="An Append cannot take rows back"):
-            lake.materialize(log)
-        assert lake.rows("log") == appended
-    content = content_of(lake)
-    assert isinstance(content, Everything) and content.reason
-    lake.materialize(copy, Table(key="id"))
-    assert lake.rows("copy") == lake.rows("src")
-    lake.insert("src", [(77, "q", 7)])
-    assert isinstance(content_of(lake), Feed), "the next run reads changes again"
 
 
 def content_of(lake: Lake) -> Content:
@@ -177,32 +110,6 @@ def test_a_restored_source_is_read_as_the_changes_that_it_is(lake: Lake) -> None
     assert isinstance(content_of(lake), Feed)
     lake.materialize(copy, Table(key="id"))
     assert lake.rows("copy") == ROWS
-
-
-@pytest.mark.slow
-def test_a_source_restored_from_a_backup_is_no_continuation_once_it_has_grown(lake: Lake) -> None:
-    """It has the table's id and more commits than were read, but another commit at the position."""
-    lake.create("src", ROWS, SRC)
-    shutil.copytree(lake.root / "src", lake.root / "backup")
-    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
-    lake.materialize(copy, Table(key="id"))
-    lake.materialize(log)
-    before = lake.rows("log")
-    shutil.rmtree(lake.root / "src")
-    shutil.move(lake.root / "backup", lake.root / "src")
-    lake.sql("UPDATE {src} SET v = v + 2 WHERE id = 2")
-    lake.insert("src", [(4, "c", 4)])
-
-    with raises_code("GAP", match="version 1 is not the commit that was read") as refused:
-        lake.materialize(log)
-    assert lake.rows("log") == before
-    left = unread(lake.source("src").log, "src", Position(lake.source("src").head.table_id, 1, commit="another"))
-    assert left is not None and left.gap is not None and left.gap in str(refused.value)
-
-    lake.materialize(copy, Table(key="id"))
-    assert lake.rows("copy") == lake.rows("src")
-    lake.insert("src", [(5, "d", 5)])
-    assert isinstance(content_of(lake), Feed), "the next run reads changes again"
 
 
 @pytest.mark.slow

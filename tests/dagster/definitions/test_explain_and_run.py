@@ -21,6 +21,7 @@ from tests.support import assets
 from tests.support.dagster_house import Running
 from tests.support.lake import Lake, cleaned
 from tests.support.model import SRC
+from tests.support.raises import raises_code
 from tests.support.slow import slow
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
@@ -273,6 +274,8 @@ def test_what_only_a_read_shows_makes_the_plan_without_the_feed(lake: Lake, read
 
 HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "1"))
 RANDOM: dict[str, Act] = {
+    "recreate": recreated,
+    "empty the table": lambda lake: lake.sql("DELETE FROM {narrow}"),
     "update": updated,
     "insert": lambda lake: lake.insert("src", [(100 + lake.version("src"), "n", 1)]),
     "compact": compacted,
@@ -288,7 +291,7 @@ RANDOM: dict[str, Act] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3 * HISTORIES))
-def test_whatever_happens_to_a_source_is_explained_as_it_is_read(lake: Lake, seed: int) -> None:
+def test_whatever_happens_to_a_source_is_read_as_explained_and_the_table_is_the_source(lake: Lake, seed: int) -> None:
     random = Random(seed)
     read_once(lake)
     lake.materialize(narrow, COPY)
@@ -303,4 +306,12 @@ def test_whatever_happens_to_a_source_is_explained_as_it_is_read(lake: Lake, see
             assert forecast.reading is how, (name, forecast, reason)
             if reason is not None:
                 assert forecast.why == reason
+        if how is Reading.REFUSED:
+            kept = lake.rows("log")
+            with raises_code("GAP", match="An Append cannot take rows back"):
+                lake.materialize(assets.log)
+            assert lake.rows("log") == kept
         lake.materialize(narrow, COPY, reads={"src": read})
+    lake.materialize(narrow, COPY)
+    source = lake.frame("src").selectExpr("id", "k", "CAST(v AS INT)").collect()
+    assert lake.rows("narrow") == sorted(map(tuple, source), key=repr)

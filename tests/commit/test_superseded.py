@@ -1,8 +1,5 @@
 """A run that was overtaken, or repeats one: nothing is added twice, left out, or taken back to older inputs."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from pyspark.sql import DataFrame
 
@@ -12,8 +9,7 @@ from lakehouse.commit.outcome import AlreadyApplied, Committed
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.difference.statements import Skip
-from lakehouse.materialization import Materialization
-from lakehouse.writes.write import Write, plan
+from lakehouse.writes.write import plan
 from tests.support.interleave import rivals
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.raises import raises_code
@@ -183,44 +179,6 @@ def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken
     assert len(ran) == 1 and rows.rows("landed").count((4, "p", 4)) == 2
     with raises_code("GAP", match="another run of the asset came in between"):
         rows.materialize(landed)
-
-
-def outrun(rows: Lake, asset: Callable[..., Any], further: int) -> tuple[Materialization, Write]:
-    """A run of p that has yet to commit; one of p and q has, and has read so many versions further."""
-    rows.materialize(asset, BY_G, slice=of("p"))
-    rows.sql("UPDATE {src} SET v = v + 1")
-    step, write = ready(rows, asset, BY_G, slice=of("p"))
-    for _ in range(further):
-        rows.sql("UPDATE {src} SET v = v + 1")
-    rows.materialize(asset, BY_G, slice=of("p", "q"))
-    return step, write
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("further", [slow(0), 1])
-def test_one_that_reads_no_changes_is_compared_or_run_again_though_another_wrote_all_its_partitions(
-    rows: Lake, further: int
-) -> None:
-    """What it looks up need not be all that it is made of."""
-    step, write = outrun(rows, whole, further)
-    if further:
-        with raises_code("OVERTAKEN"):
-            step.commit(write, rows.retry, NO_WAIT)
-    else:
-        step.commit(write, rows.retry, NO_WAIT)
-    assert rows.rows("whole") == rows.rows("src")
-
-
-@pytest.mark.slow
-def test_a_run_goes_on_beside_one_that_wrote_other_partitions(rows: Lake) -> None:
-    for partition in ("p", "q"):
-        rows.materialize(kept, BY_G, slice=of(partition))
-    rows.sql("UPDATE {src} SET v = v + 1")
-    step, write = ready(rows, kept, BY_G, slice=of("p"))
-    rows.sql("UPDATE {src} SET v = v + 1")
-    rows.materialize(kept, BY_G, slice=of("q"))
-    assert isinstance(step.commit(write, rows.retry, NO_WAIT), Committed)
-    assert rows.rows("kept") == [(1, "p", 11), (2, "q", 22)]
 
 
 @pytest.mark.slow

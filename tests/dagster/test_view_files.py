@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lakehouse import incremental, views_from
+from lakehouse import Table, incremental, views_from
 from tests.support.dagster_house import House, failure, metadata
 from tests.support.lake import Lake
 
@@ -91,6 +91,13 @@ def test_a_folder_of_three_files_follows_its_tables(tables: Lake, sql: Path, ins
     assert (counts["inserted"], counts["updated"], counts["deleted"]) == (0, 1, 2)
     assert counts["changes_read"] == 3, "two orders and a customer"
     assert metadata(house.run(*VIEWS), "gold/cities")["write"] == "nothing: no source has changes"
+
+
+def test_a_property_names_a_key_in_which_null_is_allowed(sql: Path) -> None:
+    (sql / "noted.sql").write_text(NOTED.replace("AS SELECT", "TBLPROPERTIES ('lakehouse.key' = 'id') AS SELECT"))
+    [noted] = [view for view in views_from(sql) if view.key.path[-1] == "noted"]
+    table = Table.from_metadata(noted.metadata_by_key[noted.key])
+    assert (table.key_columns, table.properties) == (("id",), {})
 
 
 def test_the_page_of_a_view_shows_what_its_file_says_of_it_as_markdown(sql: Path) -> None:

@@ -1,6 +1,7 @@
 """`lakehouse adopt`: every model of a dbt project is in the report, and what is moved gives the rows that dbt gives."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,37 @@ def test_a_manifest_has_the_dialect_the_macros_and_what_only_dbt_renders(
     assert answer["models"]["marts.starred"]["becomes"] == "by keys"
     assert "FROM marts.orders" in (tmp_path / "new/views/marts/starred.sql").read_text()
     assert "/ 100" in (tmp_path / "new/views/marts/orders.sql").read_text(), "the project's own macro counts most"
+
+
+ODD: dict[str, bytes] = {
+    "models/marts/odd.yml": b"models: [3, {name: orders, columns: [x, {name: y, tests: [{unique: 3}, 4]}], tests: {a: 1}}]",
+    "models/marts/broken.yml": b"models: [",
+    "models/marts/list.yml": b"- 1",
+    "models/marts/latin.sql": b"select 'caf\xe9' as x",
+    "models/marts/jinja.sql": b"{% if %}",
+    "models/marts/loop.sql": b"{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+    "models/marts/runs.sql": b"{% set rows = run_query('select 1') %}{% if execute %}select 1 as x{% endif %}",
+    "models/marts/secret.sql": b"select '{{ env_var.__globals__ }}' as x",
+    "models/marts/empty.sql": b"{{ config(materialized='table') }}",
+    "models/marts/parse.sql": b"select (1",
+    "models/marts/wrong.sql": b"select o.nothing from {{ ref('orders') }} o",
+    "models/marts/unset.sql": b"select {{ var('nothing') }} as x",
+    "models/staging/cities.sql": b"select city from {{ var('nothing') }}",
+    "models/marts/first.sql": b"select * from {{ ref('second') }}",
+    "models/marts/second.sql": b"select * from {{ ref('first') }}",
+    "macros/odd.sql": b"{% macro odd( %}{% endmacro %}{% materialization x, default %}{% endmaterialization %}",
+}
+
+
+def test_no_file_is_an_error_of_all_others(shop: Path, capsys: pytest.CaptureFixture[str]):
+    for name, content in ODD.items():
+        (shop / name).write_bytes(content)
+    models = adopted(capsys, shop, "--dialect", "duckdb", "--dry-run")["models"]
+    paths = [Path(name).relative_to("models").with_suffix("") for name in ODD if re.match(r"models/.*\.sql", name)]
+    odd = {".".join(path.parts) for path in paths}
+    assert models.keys() == MOVED.keys() | NOT_MOVED.keys() | odd
+    assert {name: models[name] for name in odd - {"marts.second"} if models[name]["becomes"] != "not moved"} == {}
+    assert {name: models[name]["becomes"] for name in MOVED} == {name: kind for name, (kind, _) in MOVED.items()}
 
 
 def test_a_folder_of_sql_files_is_adopted_by_its_statements(capsys: pytest.CaptureFixture[str], tmp_path: Path):

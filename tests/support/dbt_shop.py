@@ -19,7 +19,7 @@ FILES = {
           - name: raw
             tables:
               - name: orders
-                columns: [{name: id, data_type: integer, tests: [unique, not_null]}]
+                columns: [{name: id, tests: [unique, not_null]}]
               - name: lines""",
     "models/staging/schema.yml": """
         models:

@@ -53,10 +53,10 @@ class NotMoved:
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """A table that something else fills: its columns with their types, as far as these are known, and its key."""
+    """The columns that a table which something else fills has at least, and its key."""
 
-    columns: dict[str, str] = field(default_factory=dict[str, str])
-    key: tuple[str, ...] = ()
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +97,15 @@ def _require_dialect(dialect: str) -> str:
 
 def _models_in(file: Path, folder: Path, dialect: str) -> Iterator[Model | NotMoved]:
     """The tables and views that the statements of a SQL file create."""
-    text, path = file.read_text("utf-8-sig"), str(file.relative_to(folder))
+    path = str(file.relative_to(folder))
     try:
+        text = file.read_text("utf-8-sig")
         tokens = sqlglot.tokenize(text, read=dialect)
         ends = [at for at, token in enumerate(tokens) if token.token_type is TokenType.SEMICOLON]
         for begin, end in zip([0, *(end + 1 for end in ends)], [*ends, len(tokens)], strict=True):
             if begin < end:
                 yield _model_of(text[tokens[begin].start : tokens[end - 1].end + 1], path, dialect)
-    except SqlglotError as error:
+    except (SqlglotError, UnicodeDecodeError) as error:
         yield NotMoved((Path(path).stem,), path, _first_line(error))
 
 
@@ -132,7 +133,7 @@ def _in_spark(query: str, dialect: str) -> str:
     try:
         tree = sqlglot.parse_one(query, read=dialect)
         text = tree.sql("spark", pretty=True, unsupported_level=ErrorLevel.RAISE)
-    except (SqlglotError, ValueError) as error:
+    except Exception as error:  # what sqlglot does not know fails in any way
         raise _NotMovedError(f"Spark's SQL cannot say it: {_first_line(error)}") from error
     called = {call.name.lower() for call in sqlglot.parse_one(text, read="spark").find_all(exp.Anonymous)}
     if unknown := called - CALLABLE - OF_THE_RUN:
@@ -156,6 +157,13 @@ def _mapping(value: Any) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
+def _entries(values: Any) -> list[dict[str, Any]]:
+    """The mappings of a list that have a name."""
+    listed = cast("list[Any]", values) if isinstance(values, list) else []
+    return [each for each in map(_mapping, listed) if "name" in each]
+
+
+_SNAPSHOT = re.compile(r"\{%-?\s*snapshot\s+(\w+)")
 _OTHER_FILES = {
     ("model", "*.py"): "it is Python: write an asset",
     ("seed", "*.csv"): "",
@@ -175,6 +183,7 @@ class _DbtProject:
     sources: dict[str, SourceFacts] = field(default_factory=dict[str, SourceFacts])
 
     def read(self, dialect: str | None) -> Folder:
+        self.name = str(self.project.get("name", self.folder.name))
         file = self.folder / "target" / "manifest.json"
         manifest: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
         adapter = dialect or manifest.get("metadata", {}).get("adapter_type", "spark")
@@ -182,53 +191,53 @@ class _DbtProject:
         nodes = (*self.nodes.values(), *manifest.get("sources", {}).values())
         self.relations = {node["relation_name"]: node for node in nodes if node.get("relation_name")}
         self.names, self.properties = dict[str, tuple[str, ...]](), dict[str, dict[str, Any]]()
-        models, not_moved = {file.stem: file for file in self._files("model", "*.sql")}, list[NotMoved]()
-        self.names |= {name: self._name_of(name, file) for name, file in models.items()}
+        models, not_moved = [*self._files("model", "*.sql")], list[NotMoved]()
+        self.names |= {file.stem: self._name_of(file) for file in models}
         for (kind, ending), why in _OTHER_FILES.items():
             for file in self._files(kind, ending):
-                names = re.findall(r"\{%-?\s*snapshot\s+(\w+)", file.read_text()) if kind == "snapshot" else [file.stem]
-                self.names |= {name: self._name_of(name, file) for name in names}
-                not_moved += [NotMoved(self.names[name], self._path(file), why) for name in names if why]
+                text = file.read_text("utf-8-sig", errors="replace") if kind == "snapshot" else ""
+                for name in _SNAPSHOT.findall(text) or [file.stem]:
+                    self.names[name] = (*self._name_of(file)[:-1], identifier(name))
+                    not_moved += [NotMoved(self.names[name], self._path(file), why)] if why else []
         for file in (*self._files("model", "*.yml"), *self._files("model", "*.yaml")):
             self._read_properties(_yaml(file))
         variables = _mapping(self.project.get("vars"))
-        variables |= _mapping(variables.get(self.project["name"]))
+        variables |= _mapping(variables.get(self.name))
         macros, packages = self._macros(manifest)
         self.templates = Templates(adapter, macros, packages, variables, self._ref, self._source)
-        read = [self._model(name, file, _require_dialect(adapter)) for name, file in models.items()]
+        read = [self._model(file, _require_dialect(adapter)) for file in models]
         return Folder(adapter, (*read, *not_moved), self.sources)
 
     def _path(self, file: Path) -> str:
         return str(file.relative_to(self.folder))
 
-    def _name_of(self, name: str, file: Path) -> tuple[str, ...]:
-        """The name of a table: the folders of its file below models/, else its first folder; then its own."""
+    def _name_of(self, file: Path) -> tuple[str, ...]:
+        """The name of the table of a file: its folders below models/, else that of the project; then its own."""
         first, *above = file.relative_to(self.folder).parts[:-1]
-        top = self.project["name"] if first == "models" else first
-        return (*map(identifier, above or [top]), identifier(name))
+        top = self.name if first == "models" else first
+        return (*map(identifier, above or [top]), identifier(file.stem))
 
     def _files(self, kind: str, ending: str) -> Iterator[Path]:
         for below in self.project.get(f"{kind}-paths") or [f"{kind}s"]:
             yield from sorted((self.folder / below).rglob(ending))
 
     def _macros(self, manifest: Mapping[str, Any]) -> tuple[dict[str, str], frozenset[str]]:
-        """The macros of dbt, of the packages and of the project, the later ones first; and the packages."""
-        macros = {each["name"]: each["macro_sql"] for each in manifest.get("macros", {}).values()}
-        packages = {each["package_name"] for each in manifest.get("macros", {}).values()}
-        for folder in sorted((self.folder / "dbt_packages").glob("*")):
-            packages.add(_yaml(folder / "dbt_project.yml").get("name", folder.name))
-            for file in sorted((folder / "macros").rglob("*.sql")):
-                macros |= {each[1]: each[0] for each in MACRO.finditer(file.read_text("utf-8-sig"))}
-        for file in self._files("macro", "*.sql"):
-            macros |= {each[1]: each[0] for each in MACRO.finditer(file.read_text("utf-8-sig"))}
-        return macros, frozenset({*packages, self.project["name"]})
+        """The macros, of which those of the project count most, and the packages."""
+        given = manifest.get("macros", {}).values()
+        folders = sorted((self.folder / "dbt_packages").glob("*"))
+        packages = {_yaml(folder / "dbt_project.yml").get("name", folder.name) for folder in folders}
+        below = [file for folder in folders for file in sorted((folder / "macros").rglob("*.sql"))]
+        macros = {each["name"]: each["macro_sql"] for each in given}
+        for file in (*below, *self._files("macro", "*.sql")):
+            macros |= {each[1]: each[0] for each in MACRO.finditer(file.read_text("utf-8-sig", errors="replace"))}
+        return macros, frozenset({self.name, *packages, *(each["package_name"] for each in given)})
 
     def _read_properties(self, settings: Mapping[str, Any]) -> None:
         """What a YAML file says of models and sources."""
-        self.properties |= {each["name"]: each for each in settings.get("models") or ()}
-        for source in settings.get("sources") or ():
-            for table in source.get("tables") or ():
-                columns = {str(each["name"]).lower(): _type(each) for each in table.get("columns") or ()}
+        self.properties |= {each["name"]: each for each in _entries(settings.get("models"))}
+        for source in _entries(settings.get("sources")):
+            for table in _entries(source.get("tables")):
+                columns = tuple(str(each["name"]).lower() for each in _entries(table.get("columns")))
                 self.sources[self._source(source["name"], table["name"])] = SourceFacts(columns, _key_in_tests(table))
 
     def _ref(self, *names: str, **_version: Any) -> str:
@@ -238,11 +247,11 @@ class _DbtProject:
         name = (identifier(source), identifier(table))
         return ".".join(("sources", *name) if name in self.names.values() else name)
 
-    def _model(self, name: str, file: Path, dialect: str) -> Model | NotMoved:
-        parts, path, properties = self.names[name], self._path(file), self.properties.get(name, {})
+    def _model(self, file: Path, dialect: str) -> Model | NotMoved:
+        parts, path, properties = self._name_of(file), self._path(file), self.properties.get(file.stem, {})
         try:
-            query, settings = self._render(name, file.read_text("utf-8-sig"))
-            config = {**self._config_of(name, parts), **properties.get("config", {}), **settings}
+            query, settings = self._render(file.stem, file.read_text("utf-8-sig"))
+            config = {**self._config_of(file.stem, parts), **_mapping(properties.get("config")), **settings}
             if config.get("enabled") is False:
                 raise _NotMovedError("it is disabled")
             if (kind := config.get("materialized", "view")) not in (*_STORED, *_NOT_STORED):
@@ -253,7 +262,7 @@ class _DbtProject:
             comment = "" if "{{" in comment else comment  # a page of dbt's documentation
             key = key or _key_in_tests(properties)
             return Model(parts, path, _in_spark(query, dialect), key, comment, is_stored=kind in _STORED)
-        except (UnrenderedError, _NotMovedError) as why:
+        except (UnrenderedError, _NotMovedError, UnicodeDecodeError) as why:
             return NotMoved(parts, path, _first_line(why))
 
     def _config_of(self, name: str, parts: tuple[str, ...]) -> dict[str, Any]:
@@ -261,19 +270,20 @@ class _DbtProject:
         if name in self.nodes:
             return self.nodes[name].get("config", {})
         config, below = dict[str, Any](), _mapping(self.project.get("models"))
-        for part in (self.project["name"], *parts):
+        for part in (self.name, *parts):
             below = _mapping(below.get(part))
             config |= {key.removeprefix("+"): value for key, value in below.items()}
         return config
 
     def _render(self, name: str, template: str) -> tuple[str, Mapping[str, Any]]:
-        """The SQL of a model: as dbt compiled it where only dbt can, if that does not depend on rows of its table."""
+        """The SQL of a model: as dbt compiled it where only dbt can, unless rows of its table may have decided it."""
         settings: Mapping[str, Any] = {}
         try:
             query, settings = self.templates.render(template, ".".join(self.names[name]))
         except UnrenderedError:
-            query = self.nodes.get(name, {}).get("compiled_code")
-            if not query or "is_incremental" in template:
+            node = self.nodes.get(name, {})
+            query = node.get("compiled_code")
+            if not query or node.get("config", {}).get("materialized") == "incremental":
                 raise
             for relation in sorted(self.relations, key=len, reverse=True):  # one may begin with another
                 node = self.relations[relation]
@@ -288,28 +298,20 @@ def identifier(text: str) -> str:
     return re.sub(r"\W", "_", text)
 
 
-def _type(column: Mapping[str, Any]) -> str:
-    """The type of a column as Spark names it; empty if it is not known."""
-    try:
-        return exp.DataType.build(column.get("data_type") or "").sql("spark").lower().replace(" ", "")
-    except SqlglotError:
-        return ""
-
-
 def _key_in_tests(properties: Mapping[str, Any]) -> tuple[str, ...]:
     """The key of a table by its tests: a column that is unique and not null, or a unique combination of columns."""
-    for column in properties.get("columns") or ():
+    for column in _entries(properties.get("columns")):
         if {"unique", "not_null"} <= _tests(column).keys():
             return (str(column["name"]),)
     for test, settings in _tests(properties).items():
         if test.rpartition(".")[2] == "unique_combination_of_columns":
-            return tuple((settings.get("arguments") or settings)["combination_of_columns"])
+            return tuple(_mapping(settings.get("arguments", settings)).get("combination_of_columns", ()))
     return ()
 
 
-def _tests(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _tests(properties: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The tests of a model or a column, by name, with what they are given."""
-    tests: dict[str, Any] = {}
+    tests = dict[str, dict[str, Any]]()
     for test in (*(properties.get("tests") or ()), *(properties.get("data_tests") or ())):
-        tests |= test if isinstance(test, dict) else {test: {}}
+        tests |= {str(name): _mapping(given) for name, given in (_mapping(test) or {test: None}).items()}
     return tests

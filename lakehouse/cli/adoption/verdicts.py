@@ -136,7 +136,6 @@ class _Judging:
         for name in reversed(self.order):
             columns.demand(self.models[name].query, tuple(columns.tables[name]))
         self.schemas |= {name: dict.fromkeys(columns.tables.get(name) or ("_",), "") for name in every}
-        self.schemas |= {name: self.schemas[name] | self.sources[name].columns for name in every & self.sources.keys()}
 
     def judge(self, name: str) -> None:
         """Keep what becomes of a model, and its columns and key; those of its tables come first."""

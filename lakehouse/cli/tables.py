@@ -3,8 +3,8 @@
 import os
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +24,8 @@ from lakehouse.cli.command import (
 from lakehouse.cursor.mark import mark_in, rows_of
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.location import Location
-from lakehouse.delta.log import Log
-from lakehouse.errors import ReadError
+from lakehouse.delta.log import Head, Log
+from lakehouse.errors import LakehouseError, ReadError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lakehouse.cli.pages.table_pages import Change
     from lakehouse.dagster.code_location import CodeLocation
     from lakehouse.delta.file_log import FileLog
-    from lakehouse.spark.table_version import ReadableLogs, TableRef
+    from lakehouse.spark.table_version import ReadableLogs, TableRef, TableVersion
 
 
 def logs_of(given: Namespace) -> "Mapping[str, FileLog]":
@@ -92,33 +92,70 @@ def log_of(table: str, logs: "Mapping[str, FileLog]") -> "FileLog":
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """The table that a command line names, and who reads its rows."""
+    """The table that a command line names, where it stands, and who reads its rows."""
 
     ref: "TableRef"
     session: "Callable[[], SparkSession]"
     key: Sequence[str]
+    log: Log
+    head: Head
+
+    @classmethod
+    def of(cls, given: Namespace) -> "NamedTable":
+        """The table that the command line names.
+
+        Raises:
+            UsageError: Nothing has its name.
+            ReadError: There is no table yet.
+        """
+        ref, session, key = _find_table(given)
+        log = ref.log(session)
+        head = log.head()
+        if head is None:
+            raise no_table(given.table)
+        return cls(ref, session, key, log, head)
+
+    def at(self, version: int, where: str | None = None) -> "TableVersion":
+        """The table at a version."""
+        from lakehouse.spark.table_version import TableVersion
+
+        return TableVersion(self.session, self.ref, self.head.table_id, version, where)
 
 
-def named_table(given: Namespace) -> NamedTable:
-    """The table that the command line names.
-
-    Raises:
-        UsageError: There is no such table.
-    """
+def _find_table(given: Namespace) -> "tuple[TableRef, Callable[[], SparkSession], Sequence[str]]":
+    """Where a table is, who reads it, and its declared key."""
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
     if given.root is not None:
         from lakehouse.spark.table_version import TableRef
 
         log_of(given.table, logs_of(given))
-        return NamedTable(TableRef.at_path(given.table, f"{given.root}/{given.table}"), manager(given).session, ())
+        return TableRef.at_path(given.table, f"{given.root}/{given.table}"), manager(given).session, ()
     defs = definitions(given)
     tables = {table.name: table for table in code_location_of(defs).tables.values() if table.ref is not None}
     if given.table not in tables:
         raise UsageError(no_such("table", given.table, tables))
     table = tables[given.table]
     assert table.ref is not None
-    return NamedTable(table.ref, managers_of(defs.resources)[table.manager].session, table.declared.key_columns)
+    return table.ref, managers_of(defs.resources)[table.manager].session, table.declared.key_columns
+
+
+@contextmanager
+def reading_old_files(what: str) -> Generator[None]:
+    """Explains an error of reading: files of an old version may be gone.
+
+    Raises:
+        ReadError: Something that is not the library's own error was raised.
+    """
+    from lakehouse.spark.diagnosis import first_line
+
+    try:
+        yield
+    except LakehouseError:
+        raise
+    except Exception as error:
+        cure = "Nothing was written. VACUUM may have removed files of an old version: try a later one."
+        raise ReadError(f"{what}: {first_line(error)}", cure) from error
 
 
 def no_table(name: str) -> ReadError:

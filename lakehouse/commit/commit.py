@@ -103,6 +103,7 @@ def _land(writing: Writing, done: int | None = None) -> Outcome | _Defeated:
             try:
                 of, attempt = try_both(writing, planned, head)
             except RefusedStatementError:
+                plan = None
                 continue  # of this session it is known now, and it plans writes of rows instead
         if attempt is None:
             assert head is not None

@@ -13,7 +13,7 @@ from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
 from lakehouse.difference.expectations import judge_statement
 from lakehouse.difference.statements import Planned
-from lakehouse.errors import DefinitionError, WriteError
+from lakehouse.errors import WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes, read_of
 from lakehouse.read.content import SourceRead
@@ -120,8 +120,6 @@ class Aggregate(Write):
     def _refuse_other_groups(self, run: Run, head: Head | None) -> None:
         """Refuses groups that are not the table's key, and partitions that are no groups."""
         groups, key = fold(self.groups), run.table.key_columns
-        if not key:
-            raise DefinitionError.missing_key(run.name, "Aggregate")
         if groups != fold(key):
             raise WriteError(
                 f"'{run.name}' groups by {', '.join(self.groups)}, and the key of its table is {', '.join(key)}.",

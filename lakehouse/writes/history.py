@@ -36,7 +36,6 @@ from lakehouse.writes.history_rows import (
     check_columns,
     lay_out,
     refuse_other_shape,
-    why_not_partitioned,
 )
 from lakehouse.writes.snapshot import Snapshot, is_ignored, refuse_deletions, scope_of, take_extract
 from lakehouse.writes.write import Basis, Declaration, Write, refuse_other, rest_of
@@ -99,7 +98,11 @@ class History(Write):
             DefinitionError: The asset, or its table, has partitions.
         """
         if asset.is_partitioned or asset.table.partition_columns:
-            raise DefinitionError(why_not_partitioned(asset.name))
+            raise DefinitionError(
+                f"Asset '{asset.name}' keeps a history, which cannot be partitioned: its rows are clustered by their "
+                f"end, so that current rows are found without reading the past. Leave partitions_def and partition_by "
+                f"out."
+            )
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:

@@ -11,7 +11,7 @@ from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.definition import DROPPED, TRACK, Definition, short
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.text import fold, quote, quote_all
-from lakehouse.errors import GO_ON_FROM, DefinitionError, HistoryError, WriteError
+from lakehouse.errors import GO_ON_FROM, HistoryError, WriteError
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, TIMESTAMP, VERSION, Everything, SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import require
@@ -196,17 +196,12 @@ class Shape:
 
 
 def refuse_other_shape(run: Run, shape: Shape) -> None:
-    """Refuses a table that cannot hold a history of this shape, or that holds another one.
+    """Refuses a table that holds a history of another shape.
 
     Raises:
-        DefinitionError (MISSING_KEY): The table declares no key, which names the entity.
         HistoryError (TRACK_CHANGED): The history has tracked other columns.
-        WriteError: The table has another layout, or was not kept by a `History`.
+        WriteError: The table was not kept by a `History`.
     """
-    if not run.table.key_columns:
-        raise DefinitionError.missing_key(run.name, "History")
-    if run.slice is not None or run.table.partition_columns:
-        raise WriteError(why_not_partitioned(run.name), "Nothing was written.")
     mark = run.cursor.mark if isinstance(run.cursor, Known) else None
     if mark is not None and mark.definition is not None:
         if mark.extract is not None and TRACK not in mark.definition:
@@ -217,14 +212,6 @@ def refuse_other_shape(run: Run, shape: Shape) -> None:
         was, now = mark.definition.get(TRACK, ""), short(shape.tracked_text)
         if was != now:
             raise HistoryError.track_changed(run.name, was, now)
-
-
-def why_not_partitioned(asset: str) -> str:
-    """What is wrong with the partitions of a history."""
-    return (
-        f"Asset '{asset}' keeps a history, which cannot be partitioned: its rows are clustered by their end, so that "
-        f"current rows are found without reading the past. Leave partitions_def and partition_by out."
-    )
 
 
 def check_columns(asset: str, shape: Shape, source: str, columns: list[str], stored: Iterable[str] = ()) -> None:

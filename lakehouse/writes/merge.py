@@ -14,7 +14,7 @@ from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold
 from lakehouse.difference.by_key import statement_by_key
 from lakehouse.difference.statements import MarkOnly, Planned, Skip, Statement
-from lakehouse.errors import DefinitionError, UncomparedError, WriteError
+from lakehouse.errors import UncomparedError, WriteError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
@@ -92,8 +92,6 @@ class Merge(Stated):
         return run.with_facts(columns=columns), replace(self, rows=rows)
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
-        if not run.table.key_columns:
-            raise DefinitionError.missing_key(run.name, "Merge")
         if run.table.asks_for_unique_keys and not fold(self.touched.columns) <= fold(run.table.key_columns):
             touched, key = self.touched.columns, run.table.key_columns
             raise WriteError(

@@ -100,7 +100,11 @@ class Snapshot(Stated):
             DefinitionError: The asset has partitions, or reads changes.
         """
         if asset.is_partitioned or asset.changes:
-            raise DefinitionError(_why_not_all(asset.name))
+            raise DefinitionError(
+                f"Asset '{asset.name}' returns a Snapshot, an extract of all that there is, but has partitions or "
+                f"reads Changes. Leave partitions_def out, give Snapshot(scope=...), and annotate its inputs with "
+                f"DataFrame."
+            )
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:
@@ -164,16 +168,10 @@ def take_extract(run: Run, write: Snapshot) -> Run:
     """The run with the version of the extract that the table holds once the run has committed.
 
     Raises:
-        DefinitionError (MISSING_KEY), WriteError: The table declares no key; the asset has partitions, or reads
-            changes.
         ExtractError (UNKNOWN_EXTRACT): The order of the extract and the table's cannot be told.
         ExtractError (OLDER_EXTRACT): The extract is older than the table's, and `on_older="fail"`.
         ReadError (COLUMN_MISSING), WriteError (DELETIONS_HELD_BACK, BROKEN_PROMISE): The extract is not what it says.
     """
-    if not run.table.key_columns:
-        raise DefinitionError.missing_key(run.name, "Snapshot")
-    if run.slice is not None or run.changes:
-        raise WriteError(_why_not_all(run.name), "Nothing was written.")
     version = ExtractVersion.of(write.version)
     run = run.with_facts(extract=version_after(run, version, refuses_older=write.on_older == "fail"))
     again = corrected_mark(run)
@@ -183,14 +181,6 @@ def take_extract(run: Run, write: Snapshot) -> Run:
     run = run.with_facts(scope=_scope_digest(write))
     # The commit tells a correction that this scope, too, was delivered since the extract that is corrected.
     return replace(run, must_record=run.must_record or (again is not None and not has_scope(again, run)))
-
-
-def _why_not_all(asset: str) -> str:
-    """What is wrong with an extract beside partitions or changes."""
-    return (
-        f"Asset '{asset}' returns a Snapshot, an extract of all that there is, but has partitions or reads Changes. "
-        f"Leave partitions_def out, give Snapshot(scope=...), and annotate its inputs with DataFrame."
-    )
 
 
 def is_ignored(run: Run, write: Snapshot) -> bool:

@@ -143,9 +143,6 @@ class View(Write):
         return as_marked_before(run) if self._is_held(run) else None
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Write]:
-        partial = next((changes.name for changes in run.changes if run.leaves_out(changes.name)), None)
-        if partial is not None:
-            raise refusal_of_a_part(run.name, partial)
         if self._is_held(run):
             return as_marked_before(run), self
         from lakehouse.writes.view_run import complete_view

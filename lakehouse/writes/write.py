@@ -81,7 +81,7 @@ class Write(Protocol):
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
-        """Refuses a definition under which no run could write; by default none, but for the key that it needs.
+        """Refuses a definition under which no run could write, when it is loaded and in each run; by default none.
 
         Raises:
             DefinitionError: The definition could never work.
@@ -161,6 +161,7 @@ def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple
         DefinitionError (CONDITION): The text of an expectation is no condition on one row.
         DefinitionError: An expectation leaves rows out that the write needs.
     """
+    refuse_definition(type(write), Declaration(run.name, run.table, run.slice is not None, run.asset.read_options))
     if run.table.expectations:
         from lakehouse.views.sql.conditions import refuse_conditions  # it imports sqlglot
 
@@ -171,6 +172,18 @@ def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple
         if write.all_changes is not None and run.leaves_out(changes.name) and write.answers_for(changes):
             raise WriteError(_partial(run.name, changes.name, *write.all_changes), "Nothing was written.")
     return write.complete(spark, run)
+
+
+def refuse_definition(kind: type[Write], asset: Declaration) -> None:
+    """Refuses a definition under which no run of a kind could write.
+
+    Raises:
+        DefinitionError: The definition could never work.
+        DefinitionError (MISSING_KEY): The table has no key, and the write is by key.
+    """
+    kind.refuse(asset)
+    if kind.needs_key and not asset.table.key_columns:
+        raise DefinitionError.missing_key(asset.name, kind.__name__)
 
 
 def refuse_partial_reads(kind: type[Write], asset: Declaration) -> None:

@@ -110,7 +110,7 @@ def test_a_history_of_extracts_that_cannot_be_kept_is_refused_and_nothing_is_wri
         taken(lake, Delivery(2, ONE), tags={"compare": "a full refresh was asked for"})
     with raises_code("TRACK_CHANGED", match="has tracked a, g and is to track all columns"):
         taken(lake, Delivery(2, ONE), track=None)
-    with pytest.raises(WriteError, match="cannot be partitioned"):
+    with raises_code("DEFINITION", match="cannot be partitioned"):
         taken(lake, Delivery(2, ONE), table=Table(key="id", partition_by="g"))
     with raises_code("COLUMN_MISSING", match="has no column status"):
         taken(lake, Delivery(2, ONE), track="status", tags={"name": "other"})

@@ -136,7 +136,7 @@ def test_what_cannot_be_computed_anew_is_refused_with_a_way_on(lake: Lake) -> No
         lake.materialize(whole, KEYED, name="tracked")
     with pytest.raises(WriteError, match="would leave changes out"):
         lake.materialize(tracked, KEYED, reads={"src": Read(exclude_operations=("DELETE",))})
-    with pytest.raises(WriteError, match="cannot be partitioned"):
+    with raises_code("DEFINITION", match="cannot be partitioned"):
         lake.materialize(tracked, Table(key="id", partition_by="k"), name="other")
     with raises_code("MISSING_KEY"):
         lake.materialize(tracked, name="other")

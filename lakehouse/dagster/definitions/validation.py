@@ -30,7 +30,7 @@ from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.versions import refuse_untested
 from lakehouse.writes.view import View
-from lakehouse.writes.write import refuse_left_out_rows, refuse_partial_reads
+from lakehouse.writes.write import refuse_definition, refuse_left_out_rows, refuse_partial_reads
 
 
 def refuse_lost_archives(code_location: CodeLocation) -> None:
@@ -248,11 +248,9 @@ def _check(table: AssetTable, asset: dg.AssetsDefinition) -> None:
     kind = table.kind
     _refuse_inline_checks(asset, name)
     refuse_partial_reads(kind, table.declaration)
-    kind.refuse(table.declaration)
+    refuse_definition(kind, table.declaration)
     _refuse_expectations(table)
     _refuse_full(table)
-    if kind.needs_key and not declared.key_columns:
-        raise DefinitionError.missing_key(name, kind.__name__)
     if asset.partitions_def is not None:
         partition_columns(name, declared, asset.partitions_def)
         _refuse_ranges(table, asset)

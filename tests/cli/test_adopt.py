@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,15 @@ def test_what_is_written_is_a_lakehouse_that_check_refuses_nothing_of(
     assert set(answer["files"]) == {str(tmp_path / "new" / file) for file in written}
     monkeypatch.chdir(tmp_path / "new")
     assert main(["check"]) == 0, capsys.readouterr().out
+
+
+def test_the_view_files_say_what_dbt_computes(shop: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    adopted(capsys, shop, "--dialect", "duckdb", "--to", str(tmp_path / "new"))
+    rows = {"raw/orders": dbt_shop.ORDERS, "raw/customers": dbt_shop.CUSTOMERS, "raw/lines": dbt_shop.LINES}
+    order = ["stg_orders", "stg_lines", "stg_customers", "orders", "customers", "cities", "large_orders", "top"]
+    theirs, ours = dbt_shop.tables_of_dbt(rows, order), dbt_shop.tables_of_views(tmp_path / "new/views", rows, order)
+    assert [*ours] == [name for name in order if name != "stg_lines"]
+    assert {name: each for name, each in ours.items() if Counter(each) != Counter(theirs[name])} == {}
 
 
 def test_no_file_is_overwritten_and_none_is_written_in_front_of_the_refusal(

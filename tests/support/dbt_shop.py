@@ -2,10 +2,20 @@
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
+import sqlglot
 
+from lakehouse.views.files.statement import read_statement
+
+ORDERS = [
+    (number, number % 4 or None, ("paid", "open", "gone")[number % 3], datetime(2026, 1, 1 + number % 5, 9, tzinfo=UTC))
+    for number in range(1, 13)
+]
+LINES = [(number % 13, f"p{number % 4}", 250 * number + 9, number % 4) for number in range(1, 40)]
+CUSTOMERS = [(1, "Ann", "Bonn"), (2, " ", None), (3, "Cem", "Bonn")]
 FILES = {
     "dbt_project.yml": """
         name: shop
@@ -86,6 +96,24 @@ def write(folder: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     return folder
+
+
+def tables_of_views(folder: Path, rows: Mapping[str, list[tuple]], models: list[str]) -> dict[str, list[tuple]]:
+    """The rows of adopted view files, whose queries are read as Spark's and computed by DuckDB."""
+    connection, made = duckdb.connect(), {}
+    for name, columns in SOURCES.items():
+        table = name.replace("/", ".")
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {table.partition('.')[0]}")
+        connection.execute(f"CREATE TABLE {table} ({columns})")
+        connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(rows[name][0]))})", rows[name])
+    for name in models:
+        for file in folder.rglob(f"{name}.sql"):
+            statement = read_statement(file.read_text())
+            [query] = sqlglot.transpile(statement.query, read="spark", write="duckdb")
+            schema = "_".join(statement.name[:-1])
+            connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            made[name] = connection.execute(f"CREATE TABLE {schema}.{name} AS {query}; FROM {schema}.{name}").fetchall()
+    return made
 
 
 def tables_of_dbt(rows: Mapping[str, list[tuple]], models: list[str]) -> dict[str, list[tuple]]:

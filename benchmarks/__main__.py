@@ -33,7 +33,7 @@ MORE = (
     "views",
     "agree",
 )
-LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts")
+LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts", "views")
 APART = ("contention", "cold", "live", "stores")
 """Suites that have a target of their own in the Makefile."""
 

@@ -177,6 +177,11 @@ class CodeLocation:
         tables = self.tables.values()
         return frozenset(each.name for each in tables if any(source.name == table for source in self.followed_by(each)))
 
+    def keeps_changes_of(self, table: str) -> bool:
+        """Whether a `History` or an `Append` reads the changes of a table."""
+        pasts = (self.by_name[name].past for name in self.followers_of(table))
+        return any(past is not None and past.is_final for past in pasts)
+
     @property
     def ways(self) -> Ways:
         """Which tables lead to which, as far as their marks say it."""

@@ -132,7 +132,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 changes = step.changes(source, read, writer.archive)
             content = read_of(changes).content
             if isinstance(content, Everything) and content.reason is not None:
-                execution.log.warning(f"{step.asset.name} compares all of {changes.name}: {content.reason}.")
+                level, how = (logging.INFO, "reads") if content.for_cost else (logging.WARNING, "compares")
+                execution.log.log(level, f"{step.asset.name} {how} all of {changes.name}: {content.reason}.")
             return changes
 
     def handle_output(self, context: dg.OutputContext, obj: Write | DataFrame | NothingToDo | None) -> None:
@@ -224,7 +225,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The materialization that this step's inputs and output share; begun by whichever comes first."""
         key = step_key(execution)
         if key not in self._steps:
-            asset, tags = self.asset_of(execution.assets_def, execution.asset_key), tags_of(execution)
+            tables, tags = self._tables_beside(execution), tags_of(execution)
+            asset = self.asset_of(execution.assets_def, execution.asset_key, tables)
             for sentence in refuse_unknown(tags, keys_of_code_location(execution)):
                 execution.log.warning(sentence)
             partitions_def = execution.assets_def.partitions_def
@@ -281,8 +283,8 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             self._locations[graph] = managed_tables(graph.assets_defs, cast("Any", resources)._asdict())
         return self._locations[graph]
 
-    def asset_of(self, definition: dg.AssetsDefinition, key: dg.AssetKey) -> Asset:
-        """What the definition of an asset that this manager writes says about its table."""
+    def asset_of(self, definition: dg.AssetsDefinition, key: dg.AssetKey, tables: CodeLocation | None = None) -> Asset:
+        """What the definition of an asset that this manager writes says about its table; `tables` are those beside."""
         spec, name = definition.specs_by_key[key], key.to_user_string()
         table = Table.from_metadata(spec.metadata).under(self.policy)
         kind = write_kind(name, result_annotation(definition))
@@ -301,6 +303,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             policy=table.policy.within(self.policy),
             has_query=kind.has_query,
             follows_snapshot_inputs=kind.follows_snapshot_inputs,
+            changes_are_kept=tables is not None and tables.keeps_changes_of(name),
         )
 
     def archive(self, asset: str) -> TableRef:

@@ -66,14 +66,16 @@ class Limits:
     commits_ahead: int = 64
     """Commits that a run with `max_versions` or `max_bytes` reads first to find where its batch ends; then it reads
     twice as many more. Not measured alone."""
-    changes_to_count: int = 250_000
-    """Images of changed rows from which on a run asks how many rows their source has. Fewer come to the driver."""
+    changes_to_count: int = 50_000
+    """Images of changed rows from which on a run asks how many rows their source has. Not measured alone."""
     changes_of_row: float = 0.5
     """Images of changed rows, for each row of their source, from which on everything is read instead of the changes."""
-    changes_of_view: float = 0.15
-    """The same for a view, of all rows of its tables. An update of a tenth of ten million rows has two images for each
-    row: a filter took 83 CPU s by keys and 64 for all rows; with a half 203 and 85, because the keys were sought
-    first."""
+    changes_of_view: float = 0.02
+    """The same for a view that may replace its table, for each row of the larger of the source and the table. An image
+    took 35 microseconds by keys, and a row of all rows, 0.8."""
+    changes_of_compared_view: float = 0.15
+    """The same for a view whose table is compared. An update of a tenth of ten million rows has two images for each
+    row: a filter took 83 CPU s by keys and 64 for all rows, compared; with a half 203 and 85."""
     compared_rows: int = 250_000
     """Rows of a table that a run compares with all rows of its result although many changed; a larger one is replaced.
     """
@@ -83,6 +85,9 @@ class Limits:
     many_touched_share: float = 0.25
     """The same for keys that are too many for the driver. With a tenth of ten million rows a filter took 40 CPU s, of
     which the search of the keys took 15, and 28 for all rows alone; with a half 140 and 38."""
+    replaced_share: float = 0.05
+    """The same for a table of more than `compared_rows` rows that may be replaced: a key took 25 microseconds after the
+    search, and a row of all rows, 0.8."""
     replaced_predicates: int = 10
     """Commits whose predicates select the rows of a feed; more predicates cost more to evaluate."""
 

@@ -13,6 +13,8 @@ from lakehouse.delta.text import fold
 from lakehouse.errors import UnreadableLogError
 
 NOTHING_READ = -1
+READER = "lakehouse.readers."
+"""How the properties begin that name the registered readers of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,11 +338,11 @@ def images_of_many_rows(
 ) -> tuple[int, int] | None:
     """The images of changed rows that commits tell, and the rows of their tables, if the images are many; else None.
 
-    They are many from `share` images of a row on, and never below `Limits.changes_to_count`.
+    They are many from `share` images of a row of the largest table on, and never below `Limits.changes_to_count`.
     """
     images = sum((commit.rows for commit in commits), NO_ROWS).images
     if images is None or images < limits().changes_to_count:
         return None
     counts = [rows_about(log, version) for log, version in tables]
-    rows = sum(count for count in counts if count is not None)
+    rows = max(filter(None, counts), default=0)
     return None if None in counts or images < rows * share else (images, rows)

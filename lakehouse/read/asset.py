@@ -60,9 +60,10 @@ class Asset:
         code_version: Its code version.
         code: The code of its function; None if its code version stands for it, or if it cannot be read.
         policy: What a run may do: the table's policy, then the manager's.
-        has_query: Whether a query gives its rows. Then touched keys are counted before a row is computed, so that the
-            number of changed rows decides nothing, and other columns of a source are a reason to compute it again.
+        has_query: Whether a query gives its rows. Then touched keys are counted before a row is computed, and other
+            columns of a source are a reason to compute it again.
         follows_snapshot_inputs: Whether a snapshot input that moved is a reason to compute the result again.
+        changes_are_kept: Whether a `History` or an `Append` reads the changes of the table, each of which it keeps.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Asset:
     policy: Policy = Policy()
     has_query: bool = False
     follows_snapshot_inputs: bool = False
+    changes_are_kept: bool = False
 
     @property
     def incremental(self) -> bool:

@@ -107,10 +107,12 @@ class Everything:
     Args:
         reason: Why the known position is not continued; None at a first read.
         newest: The commit of the version that is read; None if it was cleaned up.
+        for_cost: Whether it could be continued, and that would take more work.
     """
 
     reason: str | None = None
     newest: Commit | None = None
+    for_cost: bool = False
 
     @property
     def committed(self) -> int:

@@ -9,7 +9,7 @@ from lakehouse.cursor.definition import partial_sources, why_handed_otherwise, w
 from lakehouse.cursor.digests import QueryDigest
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.limits import limits
-from lakehouse.delta.log import NOTHING_READ
+from lakehouse.delta.log import NOTHING_READ, READER, Head
 from lakehouse.delta.policy import Policy, Refresh
 from lakehouse.delta.table import Read, Table
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, ReadError, WriteError
@@ -65,10 +65,17 @@ def lost_remedy(asset: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reconcile:
-    """The whole source is read and compared with the table, and the rows that differ are written."""
+    """The whole source is read; the result is compared with the table, or replaces it.
+
+    Args:
+        reason: Why, as a clause.
+        on_request: Whether a user asks for it.
+        for_cost: Whether the changes could be read as well, and would take more work.
+    """
 
     reason: str
     on_request: bool = False
+    for_cost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,28 +174,25 @@ _OF_COST: Mapping[Refresh, PolicyAnswer] = {
 }
 
 
-def replaces_all_rows(need: NeedOfAllRows, asset: Asset, table_rows: int | None, *, many_changes: bool) -> bool:
+def may_replace(asset: Asset, head: Head | None) -> bool:
+    """Whether all rows may replace a table: no policy counts how many differ, and no reader keeps each change."""
+    has_readers = head is not None and any(name.startswith(READER) for name in head.properties)
+    return asset.policy.max_changed is None and not asset.changes_are_kept and not has_readers
+
+
+def replaces_all_rows(need: NeedOfAllRows, asset: Asset, head: Head | None, table_rows: int | None) -> bool:
     """Whether a table is replaced by all rows of its result, because to compare the two would cost more.
 
-    A comparison costs little if the table has few rows. A policy that counts how many rows differ needs one.
+    A comparison costs little if the table has few rows.
 
     Args:
-        need: Why all rows are computed.
+        need: Why all rows are computed. Any other than cost leaves open whether many rows differ.
         asset: The asset.
+        head: Where the table stands.
         table_rows: About how many rows the table holds; None if nobody knows.
-        many_changes: Whether logs tell so many changes that a large share of the rows is expected to differ.
     """
-    if table_rows is None or table_rows <= limits().compared_rows or asset.policy.max_changed is not None:
-        return False
-    match need:
-        case NeedOfAllRows.COST:
-            return True
-        case NeedOfAllRows.PLAN | NeedOfAllRows.SOME_KEYS:
-            return many_changes and answer_by_policy(NeedOfAllRows.COST, asset.policy.chosen_refresh) is (
-                PolicyAnswer.COMPUTED
-            )
-        case NeedOfAllRows.ASKED | NeedOfAllRows.BEGINNING | NeedOfAllRows.NO_SOURCE | NeedOfAllRows.READ:
-            return False
+    is_large = table_rows is not None and table_rows > limits().compared_rows
+    return need is NeedOfAllRows.COST and is_large and may_replace(asset, head)
 
 
 def computes_everything(asset: Asset) -> bool:

@@ -19,7 +19,7 @@ class Reading(Enum):
     CHANGES = "the changes"
     ARCHIVE = "the archived changes"
     FIRST = "all rows, as a first read"
-    EVERYTHING = "all rows, compared with the table"
+    EVERYTHING = "all rows"
     SNAPSHOT_INPUT = "all rows, as a snapshot"
     REFUSED = "refused"
 

@@ -35,6 +35,7 @@ from lakehouse.read.decide import (
     append_remedy,
     decision_by_policy,
     may_compare,
+    may_replace,
     recomputes,
     remedy,
 )
@@ -274,7 +275,7 @@ def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
         return ReadNothing(facts, batch)
     dear = _why_dear(facts, batch)
     if dear is not None:
-        return Reconcile(dear)
+        return Reconcile(dear, for_cost=True)
     if facts.gap is not None:  # the feed from where a user goes on may be there
         return _without_feed(replace(facts, gap=None), position, facts.gap)
     return ReadFeed(facts, batch)
@@ -283,19 +284,24 @@ def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
 def _why_dear(facts: InputFacts, batch: Batch) -> str | None:
     """Why everything takes less work than the changes; None if it does not, or if the choice is not made here.
 
-    Of several inputs nobody knows before the function is called whether the changes of one concern many rows. A write
-    that counts its touched keys chooses by them.
+    A query says what it does with the changes of each input. Of another function with several inputs nobody knows
+    before it is called whether the changes of one concern many rows; a write that counts its touched keys chooses by
+    them.
     """
-    asset, at = facts.asset, batch.at
-    may_choose = asset.policy.chosen_refresh == "auto" and not asset.has_query
-    may_choose = may_choose and len(asset.inputs) == 1 and at.where is None
-    if not may_choose or asset.past is not PastRows.COMPUTED or not facts.read.is_whole or batch.behind:
+    asset, at, head = facts.asset, batch.at, facts.run.head
+    may_choose = asset.policy.chosen_refresh == "auto" and (asset.has_query or len(asset.inputs) == 1)
+    is_whole = facts.read.is_whole and at.where is None and at.version == facts.source.at.version
+    if not may_choose or not is_whole or asset.past is not PastRows.COMPUTED:
         return None
-    many = images_of_many_rows(batch.changing, [(facts.source.log, at.version)], limits().changes_of_row)
+    tables, share = [(facts.source.log, at.version)], limits().changes_of_row
+    if asset.has_query:
+        share = limits().changes_of_view if may_replace(asset, head) else limits().changes_of_compared_view
+        tables += [] if head is None else [(facts.run.ref.log(at.session), head.version)]
+    many = images_of_many_rows(batch.changing, tables, share)
     if many is None:
         return None
     images, rows = many
-    return f"its log tells {images:,} images of changed rows, and it has {rows:,} rows, so all rows take less work"
+    return f"the log of '{facts.name}' tells {images:,} images of changed rows, and all {rows:,} rows take less work"
 
 
 def _without_feed(facts: InputFacts, position: Position, reason: str, not_asked: str | None = None) -> ReadPlan:

@@ -55,8 +55,8 @@ def read_changes(
             raise ReadError.gap(facts.asset.name, facts.name, after, source.head.version, reason, remedy) from cause
         case FirstRead():
             return _everything(source, None)
-        case Reconcile(reason=reason):
-            return _everything(source, reason)
+        case Reconcile(reason=reason, for_cost=for_cost):
+            return _everything(source, reason, for_cost=for_cost)
         case ReadNothing():
             return nothing_of(plan)
         case ReadFeed():
@@ -131,9 +131,9 @@ def _read_archive(plan: ReadArchive) -> tuple[SourceRead | ReadPlan, BaseExcepti
     return SourceRead(at, archived.range, content, behind=behind, refusal=plan.facts.refusal), None
 
 
-def _everything(source: Source, reason: str | None) -> SourceRead:
+def _everything(source: Source, reason: str | None, *, for_cost: bool = False) -> SourceRead:
     version = source.at.version
-    content = Everything(reason, commit_at(source.log, version))
+    content = Everything(reason, commit_at(source.log, version), for_cost)
     return SourceRead(source.at, VersionRange(NOTHING_READ, version), content, behind=source.head.version - version)
 
 

@@ -14,6 +14,7 @@ from datetime import timedelta
 from lakehouse.delta.log import (
     FILE_RETENTION,
     LOG_RETENTION,
+    READER,
     Head,
     as_interval,
     feed_retention,
@@ -24,7 +25,7 @@ from lakehouse.delta.log import (
 )
 from lakehouse.errors import UpkeepError
 
-READER, TIME_TRAVEL, RETENTION_SET = "lakehouse.readers.", "lakehouse.timeTravel", "lakehouse.retentionSet"
+TIME_TRAVEL, RETENTION_SET = "lakehouse.timeTravel", "lakehouse.retentionSet"
 _NAME = re.compile(r"[A-Za-z0-9_./ -]{1,120}")
 
 

@@ -132,7 +132,7 @@ class View(Write):
     def strategy(cls, run: Run, basis: Basis) -> str:
         where = "the table" if run.slice is None else "the partition"
         if basis is Basis.EVERYTHING:
-            return f"every row of {where} is compared with the query's result, and those that differ are written"
+            return f"the query is computed for all rows, which are compared with {where}, or replace it if many changed"
         return f"the query is computed for the keys that the changes touch, and rows of {where} that differ are written"
 
     def answers_for(self, changes: SourceRead) -> bool:

@@ -19,6 +19,7 @@ from lakehouse.read.decide import (
     NeedOfAllRows,
     PolicyAnswer,
     answer_by_policy,
+    may_replace,
     replaces_all_rows,
     why_other_query,
 )
@@ -31,7 +32,7 @@ from lakehouse.views.analysis import Analysis, CheckedView, Verdict, Whole, chec
 from lakehouse.views.explained import how_followed
 from lakehouse.views.on_spark.bound_text import BoundText
 from lakehouse.views.on_spark.computing import Computed, OfKeys, Unmoved, compute
-from lakehouse.views.on_spark.run_facts import bind, report_of, why_dear, why_whole, with_key
+from lakehouse.views.on_spark.run_facts import bind, report_of, why_whole, with_key
 from lakehouse.views.query import names_in
 from lakehouse.views.view_text import ViewText, with_place
 from lakehouse.writes.aggregate import add_or_recompute
@@ -140,8 +141,7 @@ def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> C
     computed = (
         why_whole(run, bound)
         or _kept_sums(spark, run, bound)
-        or why_dear(run)
-        or compute(bound, refresh, lambda: _rows_of_table(spark, run))
+        or compute(bound, refresh, lambda: _rows_of_table(spark, run), is_replaceable=may_replace(run.asset, run.head))
     )
     match computed:
         case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:
@@ -158,8 +158,7 @@ def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> C
 def _write_of_all_rows(spark: Callable[[], SparkSession], run: Run, bound: BoundText, need: NeedOfAllRows) -> Write:
     """The write of all rows of the result: compared with the table, unless that would be dearer than to replace it."""
     key = run.table.key_columns
-    many = why_dear(run) is not None
-    if replaces_all_rows(need, run.asset, _rows_of_table(spark, run), many_changes=many):
+    if replaces_all_rows(need, run.asset, run.head, _rows_of_table(spark, run)):
         own = bound.analysis.key
         return Replacement(bound.rows, may_split_keys=bool(key) and (own is None or not fold(own) <= fold(key)))
     return Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)

@@ -13,6 +13,7 @@ from benchmarks.harness.log_files import Files
 from benchmarks.harness.meter import Cost, Meter
 from lakehouse import Changes, Expect, Merge, Overwrite, Read, Table, View
 from lakehouse.commit.outcome import Committed, Unchanged
+from lakehouse.delta.limits import Limits, in_force
 from tests.support.lake import Lake
 from tests.support.slow import slow
 
@@ -174,3 +175,23 @@ def test_a_views_step_of_one_row_reads_the_files_of_its_keys_by_literals(meter: 
     outcome, lap = meter.measure("step without changes", lambda: lake.materialize(joined, table))
     assert isinstance(outcome, Unchanged)
     assert lap.cost.jobs == 0
+
+
+def test_a_replaced_table_costs_a_recompute_and_a_scan_of_its_keys(meter: Meter, pair: Pair) -> None:
+    """No feed is read or judged where the log tells that many rows changed, and nothing is compared."""
+    lake, spark, table = Lake(meter.spark, pair.root), meter.spark, Table(key="id", properties=data.PROPERTIES)
+
+    def kept(source: Changes) -> View:
+        return View("SELECT id, value FROM source WHERE id > 5")
+
+    lake.materialize(kept, table)
+    overwrite = f"SELECT id, value FROM {lake.ref('source').identifier} WHERE id > 5"
+    for first in (0, ROWS_PER_FILE):  # the first step loads what later ones find in memory
+        data.change(spark, pair.source, data.neighbours(first, ROWS_PER_FILE))
+        with in_force(Limits(changes_to_count=0, compared_rows=0)):
+            outcome, ours = meter.measure("ours", lambda: lake.materialize(kept, table))
+        writer = spark.sql(overwrite).write.format("delta").options(**data.PROPERTIES).mode("overwrite")
+        _, theirs = meter.measure("theirs", lambda: writer.save(str(pair.root / "theirs")))  # noqa: B023
+    assert isinstance(outcome, Committed) and outcome.statement.describe() == "replace"
+    assert ours.cost.input_rows <= 2 * theirs.cost.input_rows + PAGE
+    assert ours.cost.jobs <= theirs.cost.jobs + 10  # the keys take two, the rest finds the files of two tables

@@ -5,9 +5,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from lakehouse import Aggregate, Changes, History, Merge, Table, View
 from lakehouse.delta.limits import Limits, in_force
+from lakehouse.writes.overwrite import refuse_split_keys
 from tests.support.lake import Lake
 
 WAYS = {
@@ -109,6 +111,24 @@ def test_each_way_gives_the_same_rows_also_to_readers(lake: Lake, seed: int) -> 
     assert any("Overwrite" in each or "WRITE" in each for each in taken), taken
     intervals = {each[0]: each[1] for each in lake.sql("SELECT id, count(*) FROM {past} GROUP BY id")}
     assert intervals == versions(states)
+
+
+def test_a_replacement_finds_a_key_with_two_rows_whatever_its_type(lake: Lake) -> None:
+    random = Random(1)
+    numbers = ["NULL", *map(str, (-(2**31), -65, -64, -63, -1, 0, 1, 63, 64, 65, 2**31 - 1))]
+    for kind in ("tinyint", "int", "bigint", "string", "decimal(20,0)", "double"):
+        fitting = numbers if kind != "tinyint" else [each for each in numbers if len(each) < 5]
+        for doubled in (False, True):
+            keys = random.sample([(a, b) for a in fitting for b in "xy"], 12)
+            rows = [*keys, random.choice(keys)] if doubled else keys
+            values = ", ".join(f"(CAST({a} AS {kind}), '{b}')" for a, b in rows)
+            frame = lake.spark.sql(f"SELECT * FROM VALUES {values} AS t (A, b)")
+            try:
+                refuse_split_keys(frame, ("b", "a"))
+                is_refused = False
+            except PySparkException:
+                is_refused = True
+            assert is_refused is doubled, (kind, rows)
 
 
 def versions(states: list[dict[Any, str]]) -> dict[Any, int]:

@@ -2,7 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+from deltalake import write_deltalake
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.definition import definition
@@ -10,6 +14,7 @@ from lakehouse.cursor.digests import Code
 from lakehouse.cursor.generation import FIRST_GENERATION, Generation
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.delta.limits import MEASURED, Limits, in_force
+from lakehouse.delta.log import READER
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Read, Table
 from lakehouse.read.asset import Asset, PastRows
@@ -281,7 +286,9 @@ class Sized(History):
         (500, APPENDS, Read(), False),
         (500, replace(MERGES, past=PastRows.KEPT), Read(), False),
         (500, replace(MERGES, inputs=frozenset({"src", "dim"})), Read(), False),
-        (500, replace(MERGES, has_query=True), Read(), False),
+        (400, replace(MERGES, has_query=True, inputs=frozenset({"src", "dim"})), Read(), True),
+        (399, replace(MERGES, has_query=True), Read(), False),  # too few to ask how many rows there are
+        (500, replace(under(MERGES, refresh="incremental"), has_query=True), Read(), False),
         (500, MERGES, LATE, False),
         (500, MERGES, Read(max_versions=1), False),  # a limit leaves a version to the next run
     ],
@@ -296,11 +303,25 @@ def test_many_changes_are_dearer_than_all_rows(inserted: int, asset: Asset, read
     asset = replace(asset, inputs=asset.inputs or frozenset({"src"}))
     position = replace(AT, version=7)
     with in_force(Limits(changes_to_count=400)):
-        plan = read_plan(
-            InputFacts(run_of(asset, known(position, was=parts(asset, read))), read, source_of(history, "s"), position)
-        )
+        run = replace(run_of(asset, known(position, was=parts(asset, read))), head=None)  # its table is not there
+        plan = read_plan(InputFacts(run, read, source_of(history, "s"), position))
     assert isinstance(plan, Reconcile) is is_dear
-    assert not is_dear or "500 images of changed rows, and it has 1,000 rows" in str(plan)
+    assert not is_dear or f"{inserted} images of changed rows, and all 1,000 rows" in str(plan)
+
+
+def test_the_changes_of_a_query_are_weighed_against_the_larger_of_the_source_and_the_table(tmp_path: Path) -> None:
+    """A source may be a small part of the table, as one branch of a UNION is."""
+    history, position = Sized("src", properties=FEED), replace(AT, version=7)
+    for rows in (*[1] * 8, 400):
+        history.append(rows)
+    for rows, is_dear in ((10, True), (25_000, False)):
+        table = TableRef.at_path("totals", str(tmp_path / str(rows)))
+        write_deltalake(table.location, pa.table({"id": range(rows)}))
+        asset = replace(MERGES, ref=table, has_query=True, inputs=frozenset({"src"}))
+        source = source_of(history, "s")
+        run = replace(run_of(asset, known(position)), head=table.log(source.at.session).head())
+        with in_force(Limits(changes_to_count=400)):
+            assert isinstance(read_plan(InputFacts(run, Read(), source, position)), Reconcile) is is_dear
 
 
 COMPUTED, WARNED, BY_KEYS, REFUSED = PolicyAnswer
@@ -331,15 +352,13 @@ def test_a_large_table_is_replaced_where_the_logs_tell_many_changes_and_the_poli
         (MERGES, MEASURED.compared_rows, False),
         (MERGES, None, False),
         (under(MERGES, max_changed=0.5), large, False),
+        (replace(MERGES, changes_are_kept=True), large, False),
     ]
-    counting = {NeedOfAllRows.PLAN, NeedOfAllRows.SOME_KEYS}
     for asset, rows, may in tables:
-        for many in (False, True):
-            replaced = {each for each in NeedOfAllRows if replaces_all_rows(each, asset, rows, many_changes=many)}
-            assert replaced == ({NeedOfAllRows.COST} | (counting if many else set()) if may else set())
-    for word in ("incremental", "strict"):
-        asset = under(MERGES, refresh=word)
-        assert not replaces_all_rows(NeedOfAllRows.PLAN, asset, large, many_changes=True)
+        replaced = {each for each in NeedOfAllRows if replaces_all_rows(each, asset, HERE.head, rows)}
+        assert replaced == ({NeedOfAllRows.COST} if may else set())
+    registered = replace(HERE.head, properties={f"{READER}stream": "interval 1 day"})
+    assert not replaces_all_rows(NeedOfAllRows.COST, MERGES, registered, large)
 
 
 def test_what_a_run_hands_to_the_function_counts_as_its_code_does() -> None:

@@ -67,10 +67,14 @@ def source(lake: Lake) -> Lake:
     return lake
 
 
-def test_sums_are_added_to_however_many_changed_rows_the_logs_tell(source: Lake) -> None:
+def test_many_changed_rows_are_added_to_sums_unless_the_policy_may_choose_by_cost(source: Lake) -> None:
     source.sql("UPDATE {src} SET v = v + 1")
     with in_force(Limits(changes_to_count=0)):
-        follow(source, ADDED)
+        follow(source, ADDED, Table(policy=Policy(refresh="incremental")))
+        source.sql("UPDATE {src} SET v = v + 1")
+        follow(source, "all rows, because the log of 'src' tells 48 images of changed rows, and all 24 rows")
+    source.insert("src", [(90, "g1", 5)])
+    follow(source, ADDED)
 
 
 def test_no_row_of_the_source_is_read(source: Lake) -> None:

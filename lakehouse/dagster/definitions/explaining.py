@@ -238,7 +238,7 @@ class _Subject:
         table = self.table
         return begin(
             self.manager.session,
-            self.manager.asset_of(self.asset, table.key),
+            self.manager.asset_of(self.asset, table.key, self.code_location),
             f"forecast {uuid4().hex[:8]}",
             slice=None if self.partition_key is None else table.slice([self.partition_key]),
             config=config,

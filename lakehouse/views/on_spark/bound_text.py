@@ -109,10 +109,10 @@ class BoundText:
         if not self.reads:
             return Whole(NeedOfAllRows.NO_SOURCE, "it follows no source")
         contents = {table.name: table.content for table in self.reads.values()}
-        whole = {name: content.reason for name, content in contents.items() if isinstance(content, Everything)}
-        compared = next((reason for reason in whole.values() if reason is not None), None)
-        if compared is not None:
-            return Whole(NeedOfAllRows.READ, compared)
+        whole = {name: content for name, content in contents.items() if isinstance(content, Everything)}
+        for content in sorted(whole.values(), key=lambda content: not content.for_cost):
+            if content.reason is not None:
+                return Whole(NeedOfAllRows.COST if content.for_cost else NeedOfAllRows.READ, content.reason)
         return Whole(NeedOfAllRows.BEGINNING, f"'{next(iter(whole))}' is read for the first time") if whole else None
 
     def _not_read(self, error: ParseException) -> ViewError:

@@ -55,13 +55,16 @@ class Unmoved:
 Computed: TypeAlias = Whole | OfKeys | Unmoved
 
 
-def compute(bound: BoundText, refresh: Refresh, table_rows: Callable[[], int | None]) -> Computed:
+def compute(
+    bound: BoundText, refresh: Refresh, table_rows: Callable[[], int | None], *, is_replaceable: bool = False
+) -> Computed:
     """The rows that a table is to hold.
 
     Args:
         bound: The text over its pinned tables.
         refresh: The policy of the table.
         table_rows: Says how many rows the table holds; None if nobody knows.
+        is_replaceable: Whether all rows may replace the table, which costs less than a comparison.
 
     Raises:
         ViewError: Changes cannot be followed.
@@ -86,7 +89,7 @@ def compute(bound: BoundText, refresh: Refresh, table_rows: Callable[[], int | N
             case keys if isinstance(verdict, Whole):
                 return verdict
             case keys:
-                whole = _too_many(number, refresh, table_rows)
+                whole = _too_many(number, refresh, table_rows(), is_replaceable=is_replaceable)
                 if whole is None and is_strict:
                     why = rows_of_any_keys(bound.query, plan, bound.facts.small).why_read_whole(bound.reads)
                     whole = None if why is None else Whole(NeedOfAllRows.PLAN, why)
@@ -95,10 +98,12 @@ def compute(bound: BoundText, refresh: Refresh, table_rows: Callable[[], int | N
         return Whole(NeedOfAllRows.PLAN, error.reason.clause)
 
 
-def _too_many(number: int, refresh: Refresh, table_rows: Callable[[], int | None]) -> Whole | None:
+def _too_many(number: int, refresh: Refresh, of: int | None, *, is_replaceable: bool) -> Whole | None:
     """Why all rows take less work than those of so many keys; None if they do not."""
-    of, limit = table_rows(), limits()
+    limit = limits()
     share = limit.touched_share if number <= limit.driver_rows else limit.many_touched_share
+    if is_replaceable and of is not None and of > limit.compared_rows:
+        share = min(share, limit.replaced_share)
     if of is None or number <= of * share:
         return None
     if answer_by_policy(NeedOfAllRows.COST, refresh) is PolicyAnswer.BY_KEYS:

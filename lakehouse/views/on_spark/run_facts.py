@@ -8,10 +8,8 @@ from pyspark.sql.types import StructType
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.delta.limits import limits
-from lakehouse.delta.log import images_of_many_rows
 from lakehouse.read.asset import ViewReport
-from lakehouse.read.content import Feed
-from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, Reconcile, Refuse, answer_by_policy, why_other_query
+from lakehouse.read.decide import NeedOfAllRows, Reconcile, Refuse, why_other_query
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.run import Run
 from lakehouse.spark.table_version import TableVersion
@@ -98,21 +96,6 @@ def why_whole(run: Run, bound: BoundText) -> Whole | None:
         return bound.whole
     other = None if run.facts.query is None else why_other_query(run.asset, run.cursor, run.facts.query)
     return None if other is None else Whole(NeedOfAllRows.READ, other)
-
-
-def why_dear(run: Run) -> Whole | None:
-    """Why all rows take less work than the search of the touched keys, by what logs say; None if they do not."""
-    reads = [read for read in run.changes if isinstance(read.content, Feed)]
-    if any(source.at.where for source in run.sources.values()):
-        return None
-    tables = [(source.log, source.at.version) for source in run.sources.values()]
-    many = images_of_many_rows((commit for read in reads for commit in read.commits), tables, limits().changes_of_view)
-    if many is None:
-        return None
-    images, rows = many
-    if answer_by_policy(NeedOfAllRows.COST, run.asset.policy.chosen_refresh) is PolicyAnswer.BY_KEYS:
-        return None
-    return Whole(NeedOfAllRows.COST, f"logs tell {images:,} images of changed rows, and its tables have {rows:,} rows")
 
 
 def with_key(run: Run, analysis: Analysis) -> Run:

@@ -11,8 +11,10 @@ from dagster.components.testing import create_defs_folder_sandbox
 from pyspark.sql import DataFrame
 
 from lakehouse import (
+    Append,
     Changes,
     DeltaIOManager,
+    History,
     Merge,
     Overwrite,
     Read,
@@ -239,3 +241,20 @@ def test_a_slice_of_a_table_without_partitions_is_the_whole_table():
     assert location[ORDERS].slice(["2026-01-02"]) is None
     assert slice_ is not None
     assert slice_.keys == ("2026-01-02",)
+
+
+@for_each(
+    "kind, read, is_kept",
+    [(Append, Changes, True), (History, Changes, True), (Merge, Changes, False), (Append, DataFrame, False)],
+)
+def test_the_changes_of_a_table_are_kept_if_a_history_or_an_append_reads_them(
+    kind: Any, read: Any, *, is_kept: bool
+) -> None:
+    def follower(plain: Any) -> Any: ...
+
+    follower.__annotations__ = {"plain": read, "return": kind}
+    location = CodeLocation.of([orders, plain, dg.asset(follower)], lambda _: Location.of_root("/lake"))
+    assert location.keeps_changes_of("plain") is is_kept
+    assert not location.keeps_changes_of("orders")
+    manager = DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root="/lake")
+    assert manager.asset_of(plain, plain.key, location).changes_are_kept is is_kept

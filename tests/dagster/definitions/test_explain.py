@@ -132,7 +132,7 @@ def test_new_code_compares_everything_and_names_what_changed(root: Path) -> None
     of = forecast(root, copies)
     assert of.verdict is RunEffect.WRITES
     assert str(of.inputs[0]) == (
-        "orders: all rows, compared with the table at version 0 (2 rows). Because the code that copies names changed: clean."
+        "orders: all rows at version 0 (2 rows). Because the code that copies names changed: clean."
     )
     kept = forecast(root, copies, policy=Policy(on_new_code="warn"))
     assert kept.verdict is RunEffect.RECORDS and kept.inputs[0].reading is Reading.NOTHING

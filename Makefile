@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test deep slow slow-server wheel spark40 spark41 races crash crash-jvm s3 cluster catalogs streams browser warm site check coverage lock clean \
+.PHONY: help install demo dev shell stop test deep slow slow-server wheel spark40 spark41 races crash crash-jvm s3 cluster catalogs governed streams browser warm site check coverage lock clean \
         release-check bench bench-more bench-large bench-cold bench-contention
 
 PY := .venv/bin/python
@@ -41,7 +41,7 @@ warm: $(STAMP)  ## Archive the classes of Spark's server, once, so that it start
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope --no-loadscope-reorder
 # Markers (pyproject.toml says what each is for) choose the tests of a target.
-REST := not race and not kill and not fault and not stores and not cluster and not browser and not catalogs and not streams
+REST := not race and not kill and not fault and not stores and not cluster and not browser and not catalogs and not streams and not governed
 
 test: $(STAMP)  ## Run the tests that say most: all without Spark, and the core of those with it (7 minutes)
 	@$(PYTEST) -m "not deep and not slow and $(REST)"
@@ -111,6 +111,12 @@ cluster: $(STAMP)  ## Spark of one's own: a Connect server, a cluster that loses
 catalogs: $(STAMP)  ## Tables by name in a Hive metastore: managed, external, two code locations; on both kinds of Spark
 	@$(PY) -m pytest -q -n 0 -m catalogs
 	@LAKEHOUSE_TEST_SPARK=server $(PY) -m pytest -q -n 0 -m catalogs
+
+# What the walls concern: each of them alone; then all together around exactly once, the laws, and conflicts.
+WALLS := global views,settings,clones,caches,jvm
+governed: $(STAMP)  ## Spark behind walls that platforms have: no global views, few settings, no clones, no caches, no Java
+	@LAKEHOUSE_TEST_SPARK=server $(PY) -m pytest -q -n 0 -m governed
+	@LAKEHOUSE_WALLS="$(WALLS)" LAKEHOUSE_TEST_SPARK=server $(PY) -m pytest -q -n 0 -m "not slow and $(REST)" tests/commit/test_once.py
 
 streams: $(STAMP)  ## Structured Streaming beside our tables: streams that read them, streams that they read; on both kinds
 	@$(PY) -m pytest -q -n 0 -m streams

@@ -166,6 +166,11 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--spark", action="store_true", help="also start Spark, and ask it for its versions and settings"
     )
+    parser.add_argument(
+        "--scratch",
+        metavar="NAME",
+        help="also try out on a new table of this name, which is dropped again, what Spark can (with --spark)",
+    )
     add_json(parser)
 
 
@@ -212,6 +217,8 @@ def _of_definitions(given: Namespace, defs: "dg.Definitions") -> Iterator[Sympto
     if given.spark:
         for key, manager in managers.items():
             yield _of_session(key, manager)
+            if given.scratch is not None:
+                yield from _of_scratch(key, manager, given.scratch)
 
 
 def _of_local_spark(spark: "LocalSpark", words: Sequence[str]) -> Iterator[Symptom]:
@@ -265,6 +272,24 @@ def _of_session(key: str, manager: "DeltaIOManager") -> Symptom:
     except Exception as error:  # whatever a Spark raises that does not start
         return Symptom(f"Spark of {key}", Health.WRONG, in_short(error))
     return Symptom(f"Spark of {key}", Health.GOOD, f"Spark {session.version} with Delta {delta} answers")
+
+
+def _of_scratch(key: str, manager: "DeltaIOManager", name: str) -> Iterator[Symptom]:
+    """What the Spark of an IO manager can, tried out on a table; and whether exactly once can be kept there."""
+    from lakehouse.cli.scratch import try_out
+
+    try:
+        trials = try_out(manager.session(), name)
+    except Exception as error:  # whatever a Spark raises that does not start, or goes away
+        yield Symptom(f"Spark of {key}", Health.WRONG, in_short(error))
+        return
+    for trial in trials:
+        health = Health.WRONG if trial.is_needed else Health.LOOK
+        what = trial.about if trial.problem is None else f"{trial.about}: {trial.problem}"
+        yield Symptom(f"Spark of {key}", Health.GOOD if trial.problem is None else health, what)
+    broken = [trial.about for trial in trials if trial.is_needed and trial.problem is not None]
+    what = f"cannot be kept: {', '.join(broken)}" if broken else "can be kept"
+    yield Symptom("Exactly once", Health.WRONG if broken else Health.GOOD, what)
 
 
 _SIGNS: Mapping[Health, tuple[str, str]] = {

@@ -69,7 +69,7 @@ def handed_over(
             _refusals[rows.sparkSession] = replace(abilities(rows.sparkSession), statements=why)
             instead = "Tables are created and changed by writes of rows, whose options carry the transaction"
             tell(Message(f"Spark refuses a session for one statement ({why}). {instead}."))
-            raise RefusedStatementError from error
+            raise RefusedStatementError(why) from error
         yield given
 
 

@@ -137,5 +137,6 @@ OTHERS = {
     "expectations": "three conditions on the rows of a step: no measurable CPU",
     "stores": "188 requests a step, the same CPU",
     "live": "three tables in 9 s",
+    "agree": "no Spark job more; the newest cut over 100 tables of 1,000 commits in a second",
 }
 """Suites that have one line on the page."""

@@ -88,7 +88,10 @@ def test_a_new_project_runs_as_it_was_written(project: Project):
     workflow = yaml.safe_load((project.directory / ".github/workflows/check.yml").read_text())
     commands = [step["run"].split() for step in workflow["jobs"]["check"]["steps"] if "run" in step]
     pip, checks, test = commands[:2], commands[2:-1], commands[-1]
-    assert [command[:2] for command in (*pip, *checks)] == [["pip", "install"]] * 2 + [["dg", "check"]] * 2
+    assert [command[:2] for command in (*pip, *checks)] == [["pip", "install"]] * 2 + [
+        ["dg", "check"],
+        ["lakehouse", "check"],
+    ]
     for command in (*checks, ["dg", "check", "toml"]):
         project.run(*command)
     assert "dagster_delta_lakehouse.SqlTables" in project.run("dg", "list", "components", "--json")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self, TypeAlias, TypeGuard, cast
 
 import dagster as dg
@@ -131,7 +132,7 @@ class AssetTable:
         return None if definition is None else slice_of(self.name, self.declared, definition, partitions)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CodeLocation:
     """The tables of a code location. Each object counts once, however often Dagster lists it.
 
@@ -182,7 +183,7 @@ class CodeLocation:
         pasts = (self.by_name[name].past for name in self.followers_of(table))
         return any(past is not None and past.is_final for past in pasts)
 
-    @property
+    @cached_property
     def ways(self) -> Ways:
         """Which tables lead to which, as far as their marks say it."""
         made = [table for table in self.tables.values() if table.is_written and table.stands_alone and table.root]

@@ -128,7 +128,7 @@ class NeedOfAllRows(Enum):
     NO_SOURCE = "no source is followed"
     READ = "the changes of a source cannot be read, or were made under another definition"
     PLAN = "keys alone do not tell which rows differ, or all of a source is read to find them or their rows"
-    SOME_KEYS = "NULL or a constant is among the keys, and their rows need all of a source"
+    SOME_KEYS = "these keys need all of a source: NULL or a constant is among them, or their rows leave a LIMIT"
     COST = "most of the rows are touched"
 
 

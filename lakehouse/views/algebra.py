@@ -207,16 +207,45 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderBy:
+    """A part of an ORDER BY, over the unique names of the columns of the result."""
+
+    value: Expression
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows:
+    """A last LIMIT of a number.
+
+    Args:
+        rows: The number.
+        text: The text without it.
+    """
+
+    rows: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Top:
     """A last LIMIT or OFFSET, which the algebra leaves out.
 
     Args:
         why: Why all rows are computed for it.
-        by: The columns of the result in its ORDER BY.
+        by: The parts of its ORDER BY that follow from columns of the result.
+        first: The LIMIT, if such parts alone decide which rows it takes; else None.
     """
 
     why: Reason
-    by: tuple[str, ...]
+    by: tuple[OrderBy, ...]
+    first: FirstRows | None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that stand alone in its ORDER BY, by their unique names: rows that differ there have an order."""
+        return frozenset(each.value.name for each in self.by if isinstance(each.value, exp.Column))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -7,11 +7,12 @@ from typing import Self, TypeAlias
 
 from lakehouse.cursor.definition import digest
 from lakehouse.cursor.digests import QueryDigest
+from lakehouse.delta.limits import limits
 from lakehouse.delta.text import fold
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.read.decide import NeedOfAllRows
 from lakehouse.views.adding import Added, as_sums
-from lakehouse.views.algebra import Output, Query
+from lakehouse.views.algebra import Output, Query, columns_in
 from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.planner import rows_of_any_keys, touched_plan
 from lakehouse.views.query import read, refuse_values_of_the_run
@@ -78,11 +79,14 @@ class ByKeys:
         touch: The columns by which changes are followed, and the others by which they could be.
         plan: How the keys are found whose rows may differ, if all tables change.
         more: Which tables are read whole for that in each run, and why, as a clause; None if keys alone are enough.
+        first: The number of a last LIMIT, whose rows are the first of those of the table and of touched keys. If too
+            many leave, all rows are computed. None if the result has all rows.
     """
 
     touch: Touch
     plan: TouchedPlan
     more: str | None = None
+    first: int | None = None
 
     def __str__(self) -> str:
         return self.more or f"keys ({', '.join(self.touch.columns)}) are enough"
@@ -164,11 +168,31 @@ class Analysis:
         key = declared or self.key or ()
         if declared is not None or key:
             self._refuse_ties(query, key)
+        if self.below is not None and query.top is not None and query.top.first is not None:
+            below = self.below.verdict
+            if isinstance(below, ByKeys):
+                return replace(below, first=query.top.first.rows)
         verdict = self._verdict_of(query, key)
         has_key = declared is None or bool(key)
         if isinstance(verdict, ByKeys) and verdict.plan.touched is not None and not has_key:
             return Whole(NeedOfAllRows.PLAN, "its table has no key", None, verdict.touch)
         return verdict
+
+    @cached_property
+    def below(self) -> Self | None:
+        """The text without its last LIMIT, if the table's own rows tell which rows are the first; else None."""
+        query, types = self.read, {column.name: column.type for column in self.text.columns}
+        if isinstance(query, Reason) or query.top is None or query.top.first is None:
+            return None
+        if self.facts.leaves_rows_out or query.top.first.rows > limits().driver_rows:
+            return None
+        by = columns_in(*(each.value for each in query.top.by))
+        for name, column in ((output.name, output.column) for output in query.outputs if output.column in by):
+            declared = types.get(name)  # a value that is cast may come at another place
+            if declared is not None and declared.replace(" ", "").lower() != query.types.get(column):
+                return None
+        text = query.top.first.text
+        return replace(self, read=replace(query, top=None, text=text), text=replace(self.text, text=text))
 
     @cached_property
     def sums(self) -> Added | str:
@@ -203,11 +227,6 @@ class Analysis:
         except NotFollowedError as error:
             return self._whole(error.reason)
         if (why := query.why_whole) is not None:
-            below = None if query.top is None or query.whole else self._verdict_of(replace(query, top=None), key)
-            if isinstance(below, ByKeys):
-                limits = "" if below.more is None else f", but {below.more}"
-                advice = f"keys follow the query without it, as a view of its own{limits}"
-                why = replace(why, clause=f"{why.clause}; {advice}")
             return self._whole(why, touch)
         if rows is not None and not touch.columns:
             return Whole(NeedOfAllRows.PLAN, "its result is one row of all rows", None, touch)
@@ -224,7 +243,8 @@ class Analysis:
         if query.top is None:
             return
         names = {output.name.lower(): output.name for output in query.outputs}
-        missing = [fold(names) - fold(query.top.by), fold(key or names) - fold(query.top.by)]
+        by = {output.name.lower() for output in query.outputs if output.column in query.top.columns}
+        missing = [names.keys() - by, fold(key or names) - by]
         if all(missing):
             more = ", ".join(names.get(name, name) for name in sorted(missing[1]))
             what = "Rows that are equal in the ORDER BY of its LIMIT are taken in any order"

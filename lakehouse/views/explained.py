@@ -103,7 +103,13 @@ def how_followed(analysis: Analysis, why_no_sums: str | None, rows: RowsPlan | N
     if isinstance(verdict, Whole):
         tables = " or ".join(path.table for path in following.paths if path.reaches)
         return (f"All rows are computed if a row of {tables} moved, because {verdict}.", *following.notes)
-    return (*following.sentences, f"The table is not kept by sums, because {why_no_sums}.")
+    first = () if verdict.first is None else (_OF_TOP.format(verdict.first),)
+    return (*following.sentences, *first, f"The table is not kept by sums, because {why_no_sums}.")
+
+
+_OF_TOP = (
+    "The first {} rows are taken from those of the table and of the keys; all are computed if too many of them leave."
+)
 
 
 def follow(

@@ -1,16 +1,21 @@
 """What the text of a view says: its tables by the text alone, its algebra by the columns of these tables."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from typing import Self
 
 from sqlglot import exp
-from sqlglot.expressions.core import Expr
+from sqlglot.expressions.core import Expr, Expression
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import (
     Aggregation,
+    FirstRows,
     MarkJoin,
     Node,
+    OrderBy,
     Output,
     Query,
     Scan,
@@ -18,18 +23,20 @@ from lakehouse.views.algebra import (
     SetOperation,
     Top,
     children,
+    column,
     columns,
     columns_in,
     expressions,
     nodes_of,
 )
+from lakehouse.views.printing import is_printable
 from lakehouse.views.sql.blocks import read_select
 from lakehouse.views.sql.look import Look, look_through, refuse_user
 from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading
 from lakehouse.views.sql.simplify import simplify
 from lakehouse.views.sql.sources import read_values, with_ctes
 from lakehouse.views.sql.subqueries import correlation
-from lakehouse.views.sql.words import RUN_TEXT_REMEDY, why_of_the_run
+from lakehouse.views.sql.words import RUN_TEXT_REMEDY, Text, why_of_the_run
 from lakehouse.views.view_text import NotFollowedError
 
 
@@ -115,34 +122,94 @@ def _with_top(reading: TextReading, tree: Expr, query: Query) -> Query:
     """A query with what its outermost part says of the order of its rows, and of how many there are."""
     if isinstance(tree, exp.Subquery):
         query = _with_top(reading, tree.this, query)
+    is_within = query.top is not None
     cut = next((each for name in _CUTS if (each := tree.args.get(name)) is not None), None)
     if cut is None:
         orders = (words for name, words in _ORDERS.items() if tree.args.get(name))
         return replace(query, notes=(*query.notes, *(f"{each} is dropped: a table has no order." for each in orders)))
     why = reading.not_followed(f"{cut.key.upper()} takes its rows from all rows", cut, cut.key.upper()).reason
-    return replace(query, top=Top(why, tuple(_columns_of_order(tree, query))))
+    order: list[exp.Ordered] = tree.args["order"].expressions
+    by = [tuple(_values_of_order(tree, query, each)) for each in order]
+    first = _first_rows(reading.parsed, tree) if all(by) and not is_within else None
+    return replace(query, top=Top(why, tuple(chain.from_iterable(by)), first))
 
 
-def _columns_of_order(tree: Expr, query: Query) -> Iterator[str]:
-    """The columns of the result in the ORDER BY of a query."""
-    names = {output.name.lower(): output.name for output in query.outputs}
-    items: list[Expr] = tree.args.get("expressions") or []
-    aliases = {each.alias.lower() for each in items if isinstance(each, exp.Alias)}
-    selected = [] if any(each.is_star for each in items) else items
-    made = {each.unalias().sql(): output.name for each, output in zip(selected, query.outputs, strict=False)}
-    order = tree.args.get("order") or tree.args.get("sort")
-    for each in order.expressions if order is not None else ():
-        column = each.this if isinstance(each, exp.Ordered) else each
-        if isinstance(column, exp.Literal) and column.is_int and 0 < int(column.name) <= len(query.outputs):
-            yield query.outputs[int(column.name) - 1].name
-        elif (name := made.get(column.sql())) is not None:
-            yield name
-        elif not isinstance(column, exp.Column):
-            continue
-        elif (name := column.name.lower()) == "all" and "all" not in names:
-            yield from names.values()
-        elif name in names and not (column.table and name in aliases):  # behind a table's name stands none of SELECT
-            yield names[name]
+def _first_rows(words: Text, tree: Expr) -> FirstRows | None:
+    """The LIMIT at the end of a text; None if it is no number, or if an OFFSET stands there."""
+    tokens = list(words.tokens)
+    while tokens[-1].is_symbol(")") or tokens[-1].is_symbol(";"):
+        tokens.pop()
+    match tree.args.get("limit"), tokens:
+        case exp.Limit(expression=exp.Literal()), [*_, limit, number] if limit.is_word("LIMIT"):
+            return FirstRows(int(number.text), f"{words.text[: limit.start]}{words.text[number.end :]}")
+        case _:
+            return None
+
+
+def _values_of_order(tree: Expr, query: Query, order: exp.Ordered) -> Iterator[OrderBy]:
+    """What a part of ORDER BY comes to over columns of the result; nothing if it is of something else."""
+    names = {output.name.lower(): output.column for output in query.outputs}
+    match order.this:
+        case exp.Literal(is_int=True) as place if 0 < int(place.name) <= len(names):
+            values = [column(query.outputs[int(place.name) - 1].column)]
+        case exp.Var(name="ALL" | "all") if "all" not in names:
+            values = [column(name) for name in names.values()]
+        case value:
+            values = [each] if (each := _over_the_result(value, _Selected.of(tree, query))) is not None else []
+    for each in values:
+        yield OrderBy(each, bool(order.args.get("desc")), bool(order.args.get("nulls_first")))
+
+
+def _over_the_result(value: Expr, selected: "_Selected") -> Expression | None:
+    """A value in ORDER BY over the unique names of the columns of the result; None if it is of something else."""
+    means = [(each, selected.column_of(each)) for each in value.find_all(exp.Column)]
+    is_of_row = is_printable(value) and value.find(exp.AggFunc, exp.Window, exp.Lambda) is None
+    if is_of_row and all(unique is not None for _, unique in means):
+        return value.copy().transform(partial(_as_result, selected=selected))
+    of_alias = [each for each, unique in means if unique is not None and each.sql() not in selected.made]
+    made = None if of_alias else selected.made.get(value.sql())
+    return None if made is None else column(made)
+
+
+def _as_result(node: Expression, selected: "_Selected") -> Expression:
+    """A part of a value with the column of the result that a name means."""
+    unique = selected.column_of(node) if isinstance(node, exp.Column) else None
+    return node if unique is None else column(unique)
+
+
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """What a SELECT gives, as its ORDER BY may name it.
+
+    Args:
+        names: The unique name of each column of the result, by its own name in lower case.
+        made: The same, by the words that are selected, without an alias; none of a star.
+        is_one_table: Whether the columns of a star are all of one table.
+    """
+
+    names: Mapping[str, str]
+    made: Mapping[str, str]
+    is_one_table: bool
+
+    @classmethod
+    def of(cls, tree: Expr, query: Query) -> Self:
+        items: list[Expr] = tree.args.get("expressions") or []
+        has_star = any(each.is_star for each in items)
+        pairs = [] if has_star else [*zip(items, query.outputs, strict=False)]
+        names = {output.name.lower(): output.column for output in query.outputs}
+        made = {item.unalias().sql(): output.column for item, output in pairs}
+        return cls(names, made, has_star and not tree.args.get("joins"))
+
+    def column_of(self, name: exp.Column) -> str | None:
+        """The column of the result that a name means: an alias goes first, and behind a table's name stands none."""
+        if not name.table:
+            return self.names.get(name.name.lower())
+        is_unaliased = self.made.get(name.name) is not None and self.made[name.name] == self.names.get(
+            name.name.lower()
+        )
+        if self.is_one_table or is_unaliased:
+            return self.names.get(name.name.lower())
+        return self.made.get(name.sql())
 
 
 def _read_query(reading: TextReading, tree: Expr, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:

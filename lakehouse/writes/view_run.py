@@ -27,12 +27,14 @@ from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.progress import Message, tell
+from lakehouse.spark.table_version import TableVersion
 from lakehouse.views.adding import Added
-from lakehouse.views.analysis import Analysis, CheckedView, Verdict, Whole, check_text
+from lakehouse.views.analysis import Analysis, ByKeys, CheckedView, Verdict, Whole, check_text
 from lakehouse.views.explained import how_followed
 from lakehouse.views.on_spark.bound_text import BoundText
 from lakehouse.views.on_spark.computing import Computed, OfKeys, Unmoved, compute
 from lakehouse.views.on_spark.run_facts import bind, report_of, why_whole, with_key
+from lakehouse.views.on_spark.top import OfTop, compute_top
 from lakehouse.views.query import names_in
 from lakehouse.views.view_text import ViewText, with_place
 from lakehouse.writes.aggregate import add_or_recompute
@@ -116,6 +118,12 @@ def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -
             write = Merge(rows, touched)
             if need is not None:
                 how, answer = f"{how}; {read_whole}", answer_by_policy(need, refresh)
+        case OfTop(rows=rows, of_keys=OfKeys(touched=touched, plan=plan, need=need, read_whole=read_whole)):
+            how = f"its first rows, from those of the table and of touched keys ({', '.join(touched.columns)})"
+            sums = _clause_of_no_sums(bound.analysis)
+            write = _write_of_rows(run, rows)
+            if need is not None:
+                how, answer = f"{how}; {read_whole}", answer_by_policy(need, refresh)
         case Whole(need=need):
             write = _write_of_all_rows(spark, run, bound, need)
             how, sums, answer = (
@@ -131,18 +139,14 @@ def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -
     return (run, None) if write is None else write.complete(spark, run)
 
 
-def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Computed | Sums:
+def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Computed | OfTop | Sums:
     """What the table is to hold; the sums if what changes bring and take away is to be added to them.
 
     Raises:
         ViewError: All rows would be computed, and the policy forbids that; or changes can be followed by no column.
     """
     refresh = run.asset.policy.chosen_refresh
-    computed = (
-        why_whole(run, bound)
-        or _kept_sums(spark, run, bound)
-        or compute(bound, refresh, lambda: _rows_of_table(spark, run), is_replaceable=may_replace(run.asset, run.head))
-    )
+    computed = why_whole(run, bound) or _kept_sums(spark, run, bound) or _compute_by_verdict(spark, run, bound)
     match computed:
         case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:
             return Whole(NeedOfAllRows.BEGINNING, "its table is empty")
@@ -155,13 +159,29 @@ def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> C
     return computed
 
 
+def _compute_by_verdict(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Computed | OfTop:
+    """What the table is to hold, as far as the verdict of the text lets changes be followed."""
+    refresh, head = run.asset.policy.chosen_refresh, run.head
+    match bound.analysis.verdict:
+        case ByKeys(first=int()) if head is not None and run.slice is None:
+            return compute_top(bound, refresh, lambda: TableVersion.of(spark(), run.ref, head).rows())
+        case _:
+            is_replaceable = may_replace(run.asset, head)
+            return compute(bound, refresh, lambda: _rows_of_table(spark, run), is_replaceable=is_replaceable)
+
+
 def _write_of_all_rows(spark: Callable[[], SparkSession], run: Run, bound: BoundText, need: NeedOfAllRows) -> Write:
     """The write of all rows of the result: compared with the table, unless that would be dearer than to replace it."""
-    key = run.table.key_columns
     if replaces_all_rows(need, run.asset, run.head, _rows_of_table(spark, run)):
-        own = bound.analysis.key
+        key, own = run.table.key_columns, bound.analysis.key
         return Replacement(bound.rows, may_split_keys=bool(key) and (own is None or not fold(own) <= fold(key)))
-    return Merge(bound.rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(bound.rows)
+    return _write_of_rows(run, bound.rows)
+
+
+def _write_of_rows(run: Run, rows: DataFrame) -> Write:
+    """The write of all rows of the result, compared with the table."""
+    key = run.table.key_columns
+    return Merge(rows, Touched(key, EveryKey(), None, run.changes)) if key else Overwrite(rows)
 
 
 def _tell_of_later_runs(run: Run, verdict: Verdict) -> None:

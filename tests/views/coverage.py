@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lakehouse.errors.views import ViewError
-from lakehouse.views.analysis import ByKeys
+from lakehouse.views.analysis import ByKeys, Whole
 from lakehouse.views.functions import (
     AGGREGATES,
     FORMS,
@@ -21,9 +21,8 @@ from tests.views import tpcds
 
 PAGE = Path(__file__).parents[2] / "docs/reference/coverage.md"
 BY_KEYS, PARTLY, WHOLE, REFUSED = "by keys", "by keys, but", "whole", "refused"
-TOP, TOP_PARTLY = "whole for its `LIMIT`; without it by keys", "whole for its `LIMIT`; without it by keys, but"
+TOP, TOP_PARTLY = "by keys below its `LIMIT`", "by keys below its `LIMIT`, but"
 KINDS = (BY_KEYS, PARTLY, TOP, TOP_PARTLY, WHOLE, REFUSED)
-_WITHOUT_TOP = "; keys follow the query without it, as a view of its own"
 
 _HEAD = """# Coverage
 
@@ -98,12 +97,13 @@ def outcome(
         what = error.what if error.what[1].isupper() else error.what[:1].lower() + error.what[1:]
         return REFUSED, f"{what}. {error.remedy}"
     why = re.sub(r" \(line \d+, column \d+.*\)$", "", verdict.more or "", flags=re.DOTALL)
-    if isinstance(verdict, ByKeys):
-        return PARTLY if why else BY_KEYS, why
-    _, of_top, but = why.partition(_WITHOUT_TOP)
-    if not of_top:
-        return WHOLE, why
-    return (TOP_PARTLY, but.removeprefix(", but ")) if but else (TOP, "")
+    match verdict:
+        case ByKeys(first=None):
+            return PARTLY if why else BY_KEYS, why
+        case ByKeys():
+            return TOP_PARTLY if why else TOP, why
+        case Whole():
+            return WHOLE, why
 
 
 def _of_clauses() -> Iterator[str]:
@@ -152,7 +152,7 @@ def _of_tpcds() -> Iterator[str]:
     kinds = [kind for kind, _ in outcomes.values()]
     yield "\n## TPC-DS\n"
     yield "The 99 queries as they are written, four of them in two variants ([tests/views/tpcds.sql](../../tests/views/tpcds.sql)):"
-    yield f"{kinds.count(BY_KEYS)} by keys, {kinds.count(TOP) + kinds.count(TOP_PARTLY)} by keys without their `LIMIT`,"
+    yield f"{kinds.count(BY_KEYS)} by keys, {kinds.count(TOP) + kinds.count(TOP_PARTLY)} by keys below their `LIMIT`,"
     yield f"{kinds.count(WHOLE)} whole, {kinds.count(REFUSED)} refused.\n"
     yield "| Queries | Computed |\n|---|---|"
     for kind, why in sorted(set(outcomes.values()), key=lambda each: (KINDS.index(each[0]), each[1])):

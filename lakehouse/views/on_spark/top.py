@@ -1,0 +1,118 @@
+"""The first rows of a result: those of its table and of touched keys tell them, unless too many rows leave."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from sqlglot import exp
+
+from lakehouse.delta.commit_info import count_of
+from lakehouse.delta.limits import limits
+from lakehouse.delta.policy import Refresh
+from lakehouse.delta.text import fold, quote
+from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
+from lakehouse.read.touched_keys import SomeKeys
+from lakehouse.spark.driver_rows import matching, small
+from lakehouse.views.algebra import Query, Top
+from lakehouse.views.analysis import Whole
+from lakehouse.views.on_spark.bound_text import BoundText
+from lakehouse.views.on_spark.computing import OfKeys, Unmoved, compute
+from lakehouse.views.steps.relations import print_sql, replace_columns
+
+_IS_LAST = "__is_last"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OfTop:
+    """The first rows of a result.
+
+    Args:
+        rows: The rows.
+        of_keys: The rows of touched keys, some of which may be among them.
+    """
+
+    rows: DataFrame
+    of_keys: OfKeys
+
+
+def compute_top(bound: BoundText, refresh: Refresh, table: Callable[[], DataFrame]) -> Whole | OfTop | Unmoved:
+    """The rows that a table is to hold whose text ends with a LIMIT.
+
+    Args:
+        bound: The text over its pinned tables.
+        refresh: The policy of the table.
+        table: Gives the rows of the table, which are those of the result before the changes.
+
+    Raises:
+        ViewError: Changes cannot be followed.
+    """
+    analysis, top = bound.analysis.below, bound.query.top
+    assert analysis is not None, "the verdict says that the first rows are kept"
+    assert top is not None, "the verdict says that the first rows are kept"
+    match compute(BoundText(analysis, bound.execution), refresh, lambda: None):
+        case OfKeys() as of_keys if (why := _too_many(of_keys, refresh)) is not None:
+            return Whole(NeedOfAllRows.COST, why)
+        case OfKeys() as of_keys:
+            rows = first_rows(table(), of_keys, top, bound.query)
+            why = "too many of its first rows leave"
+            return Whole(NeedOfAllRows.SOME_KEYS, why) if rows is None else OfTop(rows, of_keys)
+        case Whole() | Unmoved() as computed:
+            return computed
+
+
+def _too_many(of_keys: OfKeys, refresh: Refresh) -> str | None:
+    """Why all rows take less work than those of so many keys, as a clause; None if they do not."""
+    match of_keys.touched.touched:
+        case SomeKeys(most=int() as number) if number > limits().driver_rows:
+            is_chosen = answer_by_policy(NeedOfAllRows.COST, refresh) is not PolicyAnswer.BY_KEYS
+            return f"{count_of(number, 'key')} are touched" if is_chosen else None
+        case _:
+            return None
+
+
+def first_rows(table: DataFrame, of_keys: OfKeys, top: Top, query: Query) -> DataFrame | None:
+    """The first rows of a result after changes; None if they are not told by the table and the rows of touched keys.
+
+    The rows of untouched keys that are not in the table come after its last row. So the first rows are known if as many
+    as the LIMIT takes do not come after it, or if the table has fewer: then it holds all rows there were.
+
+    Yi, Yu, Yang, Xia and Chen, "Efficient maintenance of materialized top-k views" (2003).
+    """
+    rows, columns = of_keys.rows, of_keys.rows.columns
+    stored = small(table.select(*map(quote, columns))) if fold(columns) <= fold(table.columns) else None
+    if stored is None or top.first is None:
+        return None
+    rest = matching(stored.frame, of_keys.touched.keys, of_keys.touched.columns, "left_anti")
+    candidates = rest.union(rows).withColumn(_IS_LAST, F.lit(False))
+    if stored.rows >= top.first.rows:
+        last = stored.frame.orderBy(*_order(top, query, backwards=True)).limit(1)
+        candidates = candidates.union(last.withColumn(_IS_LAST, F.lit(True)))
+    foremost = small(candidates.orderBy(*_order(top, query), _IS_LAST).limit(top.first.rows + 1))
+    if foremost is None:
+        return None
+    ends = foremost.column(_IS_LAST).to_pylist()
+    if True in ends[: top.first.rows]:
+        return None
+    places = [place for place, is_end in enumerate(ends) if not is_end]
+    return foremost.take(places[: top.first.rows]).select(columns).frame
+
+
+_DIRECTIONS: Mapping[tuple[bool, bool], Callable[[Column], Column]] = {
+    (False, False): Column.asc_nulls_last,
+    (False, True): Column.asc_nulls_first,
+    (True, False): Column.desc_nulls_last,
+    (True, True): Column.desc_nulls_first,
+}
+"""An order, by whether it is descending and whether NULLs come first."""
+
+
+def _order(top: Top, query: Query, *, backwards: bool = False) -> list[Column]:
+    """The ORDER BY of a LIMIT over the columns of the result, or the opposite."""
+    names = {output.column: exp.column(output.name, quoted=True) for output in query.outputs}
+    return [
+        _DIRECTIONS[each.descending ^ backwards, each.nulls_first ^ backwards](
+            F.expr(print_sql(replace_columns(each.value, names)))
+        )
+        for each in top.by
+    ]

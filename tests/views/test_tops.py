@@ -1,0 +1,122 @@
+"""A LIMIT by columns of the result: its rows follow from those of the table and of touched keys, while none leave it."""
+
+from random import Random
+
+import pytest
+
+from lakehouse import Policy, Table
+from lakehouse.delta.limits import Limits, in_force
+from lakehouse.errors.views import ViewError
+from lakehouse.views.analysis import ByKeys
+from lakehouse.views.sql.tokens import tokens
+from lakehouse.views.view_text import OutputColumn, ViewText
+from lakehouse.writes.view import View
+from tests.support.lake import Lake
+from tests.support.views import TABLES, Kept, Shop
+
+SCHEMAS = {table: dict(column.split(" ") for column in columns.split(", ")) for table, columns in TABLES.items()}
+KEYS = {"orders": ("id",), "customers": ("id",)}
+TOPS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "largest": ("SELECT id, amount FROM orders ORDER BY amount DESC, id LIMIT 5", ("id",)),
+    "smallest": ("SELECT id, amount FROM orders ORDER BY amount NULLS LAST, id DESC LIMIT 3", ("id",)),
+    "one": ("SELECT id, status FROM orders WHERE amount > 10 ORDER BY 2 DESC NULLS FIRST, 1 LIMIT 1", ("id",)),
+    "groups": (
+        "SELECT customer, sum(amount) AS s FROM orders GROUP BY customer ORDER BY sum(amount) DESC, customer LIMIT 4",
+        ("customer",),
+    ),
+    "joined": (
+        (
+            "(SELECT c.city, o.id, count(*) AS n FROM orders o JOIN customers c ON o.customer = c.id "
+            "GROUP BY c.city, o.id ORDER BY c.city, o.id LIMIT 6)"
+        ),
+        ("city", "id"),
+    ),
+    "united": (
+        "SELECT id, customer FROM orders UNION SELECT id, id FROM customers ORDER BY customer, id DESC LIMIT 7;",
+        ("id", "customer"),
+    ),
+    "all": ("SELECT status, customer FROM orders GROUP BY ALL ORDER BY ALL LIMIT 4", ("status", "customer")),
+    "by_a_value": ("SELECT id, 50 - amount AS amount FROM orders ORDER BY amount % 7 DESC, id LIMIT 4", ("id",)),
+    "more_than_there_are": ("SELECT DISTINCT status FROM orders ORDER BY status LIMIT 40", ("status",)),
+}
+NOT_KEPT = {
+    "an OFFSET": "SELECT id, amount FROM orders ORDER BY amount, id LIMIT 5 OFFSET 1",
+    "a column that the result has not": "SELECT id FROM orders ORDER BY amount, id LIMIT 5",
+    "an order by a count of nothing selected": "SELECT status FROM orders GROUP BY status ORDER BY count(*), status LIMIT 5",
+    "a computed number": "SELECT id FROM orders ORDER BY id LIMIT 2 + 3",
+    "a LIMIT within": "(SELECT id, amount FROM orders ORDER BY id LIMIT 9) ORDER BY id LIMIT 5",
+    "more rows than come to the driver": "SELECT id FROM orders ORDER BY id LIMIT 100000000",
+    "one row of all": "SELECT sum(amount) AS s FROM orders ORDER BY s LIMIT 1",
+}
+OF_TOP = "computes its first rows, from those of the table and of touched keys"
+
+
+def test_the_verdict_names_the_first_rows_and_the_text_below() -> None:
+    for name, (sql, _) in TOPS.items():
+        verdict = View(sql).check(SCHEMAS, KEYS).verdict
+        assert isinstance(verdict, ByKeys), name
+        words = [token.text for token in tokens(sql)]
+        assert f"LIMIT {verdict.first}" in sql, name
+        assert View(sql.replace(f"LIMIT {verdict.first}", "")).check(SCHEMAS, KEYS).verdict.touch == verdict.touch
+        assert words.count("LIMIT") == 1, name
+    for name, sql in NOT_KEPT.items():
+        assert not isinstance(View(sql).check(SCHEMAS, KEYS).verdict, ByKeys), name
+
+
+def test_a_column_of_another_table_does_not_decide_the_order() -> None:
+    joined = "SELECT o.id, o.amount FROM orders o JOIN customers c ON o.customer = c.id ORDER BY {} LIMIT 5"
+    assert isinstance(View(joined.format("o.id")).check(SCHEMAS, KEYS).verdict, ByKeys)
+    with pytest.raises(ViewError, match="Add to its ORDER BY: id"):
+        View(joined.format("c.id")).check(SCHEMAS, KEYS)
+
+
+def test_a_declared_type_that_may_change_the_order_needs_all_rows() -> None:
+    sql, types = TOPS["largest"][0], {"int": True, None: True, "string": False}
+    for declared, is_kept in types.items():
+        text = ViewText(sql, columns=(OutputColumn("number"), OutputColumn("worth", declared)))
+        assert isinstance(View(text).check(SCHEMAS, KEYS).verdict, ByKeys) is is_kept, declared
+
+
+def follow(lake: Lake, seed: int, names: list[str], rounds: int) -> None:
+    shop = Shop(lake, Random(seed))
+    shop.open(customers=12, orders=30)
+    views = [Kept(name, *TOPS[name]) for name in names]
+    for step in range(rounds):
+        if step:
+            shop.edit()
+        for view in views:
+            with in_force(Limits(whole_rows=0)):
+                lake.materialize(view.asset, Table(key=view.key, policy=Policy(refresh="incremental")))
+            assert lake.rows(view.name) == shop.expected(view.sql), (seed, step, view.name)
+
+
+def test_tops_hold_the_first_rows_after_every_change(lake: Lake) -> None:
+    follow(lake, 3, ["largest", "groups", "joined", "by_a_value", "more_than_there_are"], 4)
+    assert [line for line in lake.said if OF_TOP in line]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("seed", range(10, 14))
+def test_tops_hold_the_first_rows_after_every_change_of_many_seeds(lake: Lake, seed: int) -> None:
+    follow(lake, seed, [*TOPS], 8)
+    assert [line for line in lake.told if "too many of its first rows leave" in line]
+
+
+def test_a_row_that_leaves_lets_another_one_in(lake: Lake) -> None:
+    lake.create("orders", [(n, 1, n, "paid", "") for n in range(9)], TABLES["orders"])
+    view = Kept("largest", *TOPS["largest"])
+    table = Table(key=view.key)
+    lake.materialize(view.asset, table)
+    for statement, held, kept in [
+        ("UPDATE {orders} SET amount = 20 WHERE id = 3", [(3, 20), (8, 8), (7, 7), (6, 6), (5, 5)], True),
+        ("UPDATE {orders} SET amount = 1 WHERE id = 3", [(8, 8), (7, 7), (6, 6), (5, 5), (4, 4)], False),
+        ("DELETE FROM {orders} WHERE id = 0", [(8, 8), (7, 7), (6, 6), (5, 5), (4, 4)], True),
+        ("DELETE FROM {orders} WHERE id > 2", [(2, 2), (1, 1)], False),
+        ("UPDATE {orders} SET amount = 0 WHERE id = 2", [(1, 1), (2, 0)], True),
+    ]:
+        lake.sql(statement)
+        lake.said.clear()
+        lake.materialize(view.asset, table)
+        assert sorted(lake.rows("largest")) == sorted(held), statement
+        assert any(OF_TOP in line for line in lake.said) is kept, statement

@@ -9,13 +9,12 @@ from pkgutil import resolve_name
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
 from lakehouse.cli.main import main
 from lakehouse.cursor.unread import TableState
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
-from lakehouse.status.table_status import table_status, table_statuses
+from lakehouse.status.table_status import table_statuses
 from resources.environments import PROJECT
 from tests.support.daily import run_day
 from tests.support.marked_tables import append, run
@@ -53,13 +52,6 @@ def test_the_status_says_of_each_table_whether_it_has_read_its_sources(
     assert states(capsys, lake) == {"orders": "source", "gold/copies": "up to date", "totals": "up to date"}
 
 
-def test_a_commit_that_changed_no_row_leaves_nobody_behind(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run(lake, "gold/copies", "orders")
-    run(lake, "totals", "gold/copies")
-    DeltaTable(str(lake / "orders")).optimize.compact()
-    assert states(capsys, lake) == {"orders": "source", "gold/copies": "up to date", "totals": "up to date"}
-
-
 def test_a_source_that_was_replaced_is_a_gap_and_the_exit_code_says_so(
     lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,18 +61,6 @@ def test_a_source_that_was_replaced_is_a_gap_and_the_exit_code_says_so(
     reading = answer(capsys, 0, "readers", "orders", "--root", str(lake))["readers"][0]
     assert reading["reader"] == "gold/copies"
     assert reading["gap"].startswith("another table (id ") and reading["gap"].endswith(") has taken its place")
-
-
-def test_a_log_that_was_cleaned_behind_the_position_is_a_gap(lake: Path) -> None:
-    for row in range(4, 7):
-        append(lake, "orders", row)
-    DeltaTable(str(lake / "orders")).create_checkpoint()
-    for version in (0, 1, 2):
-        (lake / "orders" / "_delta_log" / f"{version:020}.json").unlink()
-    logs = {name: FileLog(Location(f"{lake}/{name}"), name) for name in ("orders", "gold/copies")}
-    status = table_status("gold/copies", logs)
-    assert status is not None and status.state is TableState.GAP
-    assert status.reads[0].gap == "the log after version 0 was cleaned up"
 
 
 def test_the_readers_of_a_table_are_those_whose_marks_name_it(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,15 +109,6 @@ def test_a_log_that_cannot_be_read_is_named_and_hides_no_other_table(
     assert [reading["reader"] for reading in answered["readers"]] == ["gold/copies"]
     assert answered["unreadable"].keys() == {"damaged"}
     assert "cannot be trusted" in answer(capsys, 1, "readers", "damaged", "--root", str(lake))["message"]
-
-
-def test_a_log_that_no_writer_of_delta_would_write_hides_no_other_table(
-    lake: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = lake / "orders" / "_delta_log" / f"{1:020}.json"
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("\n".join(json.dumps({"commitInfo": []} if "commitInfo" in line else line) for line in lines))
-    assert states(capsys, lake, code=1)["totals"] == "up to date"
 
 
 def test_of_a_partitioned_table_the_positions_are_those_of_the_partition_written_last(

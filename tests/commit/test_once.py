@@ -13,7 +13,6 @@ from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.file_log import FileLog
 from lakehouse.errors import StaleInputsError, UnreadableLogError
-from lakehouse.read.changes import read_of
 from lakehouse.writes.write import complete, plan
 from tests.support.interleave import after, raises
 from tests.support.lake import NO_WAIT, Lake
@@ -41,19 +40,6 @@ def past(src: Changes) -> History:
 
 def marks(lake: Lake, name: str) -> list[Mark]:
     return [mark for commit in lake.commits(name) if (mark := Mark.from_json(commit.user_metadata))]
-
-
-@pytest.mark.slow
-def test_the_chain_of_ranges_has_no_hole_and_no_overlap(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC)
-    for value in range(4):
-        lake.insert("src", [(10 + value, "z", value)])
-        lake.sql("OPTIMIZE {src}")
-        lake.materialize(log)
-    own = marks(lake, "log")
-    assert [mark.epoch for mark in own] == [1, 2, 3, 4]
-    assert [mark.reads["src"].version for mark in own] == sorted({mark.reads["src"].version for mark in own})
-    assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 10, 11, 12, 13]
 
 
 def test_two_sources_keep_both_positions_in_one_commit(lake: Lake) -> None:
@@ -204,20 +190,6 @@ def test_a_damaged_mark_is_recognised_and_nothing_is_written(lake: Lake) -> None
 
 
 @pytest.mark.slow
-def test_the_position_follows_a_restore_of_the_target(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC)
-    lake.materialize(log)
-    for value in (4, 5):
-        lake.insert("src", [(value, "c", value)])
-        lake.materialize(log)
-    lake.sql("RESTORE TABLE {log} TO VERSION AS OF 1")
-    assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 4]
-    lake.materialize(log)
-    assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 4, 5]
-    assert marks(lake, "log")[-1].generation != marks(lake, "log")[0].generation
-
-
-@pytest.mark.slow
 def test_a_commit_planned_before_a_restore_is_not_believed(lake: Lake) -> None:
     """The zombie's epoch is above the stored one, so Delta lets it in; its mark must not hide the lost changes."""
     lake.create("src", ROWS, SRC)
@@ -235,38 +207,6 @@ def test_a_commit_planned_before_a_restore_is_not_believed(lake: Lake) -> None:
     execute(lake.spark, statement, run, run.mark("zombie", 1, compared=False))
     lake.materialize(copy, Table(key="id"))
     assert lake.rows("copy") == [(1, "a", 0), (2, "b", 0), (3, "a", 30)]
-
-
-@pytest.mark.slow
-def test_foreign_commits_and_upkeep_of_the_target_do_not_hide_the_position(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC)
-    lake.materialize(copy, Table(key="id"))
-    for _ in range(3):
-        lake.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('a' = 'b')")
-    lake.sql("OPTIMIZE {copy}")
-    assert isinstance(lake.materialize(copy, Table(key="id")), Unchanged)
-    lake.insert("src", [(4, "c", 4)])
-    lake.materialize(copy, Table(key="id"))
-    assert marks(lake, "copy")[-1].epoch == 2
-
-
-@pytest.mark.slow
-def test_at_most_so_many_versions_a_run_and_the_rest_next_time(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC)
-    lake.materialize(log)
-    for value in range(5):
-        lake.insert("src", [(10 + value, "z", value)])
-    limits = {"src": Read(max_versions=2)}
-    behind = []
-    for _ in range(3):
-        step = lake.begin(log)
-        inputs = lake.read(step, log, limits)
-        changes = inputs["src"]
-        assert isinstance(changes, Changes)
-        behind.append(read_of(changes).behind)
-        step.commit(log(changes), lake.retry, NO_WAIT)
-    assert behind == [3, 1, 0]
-    assert sorted(row[0] for row in lake.rows("log")) == [1, 2, 3, 10, 11, 12, 13, 14]
 
 
 def test_commits_can_be_left_out_whole_by_operation_or_mark(lake: Lake) -> None:
@@ -297,20 +237,6 @@ def test_a_plain_dataframe_is_pinned_when_it_is_read(lake: Lake) -> None:
 def priced(src: Changes, rates: DataFrame) -> Merge:
     touched = src.touched("id")
     return Merge(touched.rows.join(rates, "k").selectExpr("id", "v * rate AS price"), touched)
-
-
-@pytest.mark.slow
-def test_rows_that_were_written_before_do_not_follow_a_look_up(lake: Lake) -> None:
-    lake.create("src", [(1, "a", 10), (2, "a", 20)], SRC)
-    lake.create("rates", [("a", 2)], "k string, rate int")
-    lake.materialize(priced, Table(key="id"))
-    assert lake.rows("priced") == [(1, 20), (2, 40)]
-    lake.sql("UPDATE {rates} SET rate = 3")
-    lake.materialize(priced, Table(key="id"))
-    assert lake.rows("priced") == [(1, 20), (2, 40)]
-    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
-    lake.materialize(priced, Table(key="id"))
-    assert lake.rows("priced") == [(1, 33), (2, 40)]
 
 
 def test_a_look_up_beside_changes_is_pinned_when_it_is_read(lake: Lake) -> None:

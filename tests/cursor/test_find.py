@@ -1,6 +1,5 @@
 """The position is what the table really holds, whatever happened to it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,23 +11,7 @@ from lakehouse.errors import UnreadableLogError
 from tests.support.commits import WHOLE, History, cursor, known, read_to
 from tests.support.raises import raises_code
 
-OVERWRITE = {"mode": "Overwrite"}
-
-
 # One table, one position
-
-
-def test_a_table_that_does_not_exist_has_read_nothing(history: History):
-    assert cursor(history) == cursor(history, "a") == Fresh()
-
-
-def test_upkeep_and_foreign_commits_do_not_hide_the_position(history: History):
-    history.own(4)
-    for _ in range(100):
-        history.append()
-        history.add("OPTIMIZE")
-        history.say("somebody's note")
-    assert (read_to(history), known(history).version) == (4, 0)
 
 
 def test_a_compaction_that_delta_adds_behind_our_commit_is_not_ours(history: History):
@@ -117,16 +100,6 @@ def test_what_a_session_says_of_its_restore_is_not_what_it_restored(history: His
     assert found.reason == "version 1 restored the table by a timestamp, so its log does not say to which version"
 
 
-def test_a_commit_planned_before_a_restore_and_landed_after_it_is_not_believed(history: History):
-    history.own(4, epoch=1)
-    history.own(9, epoch=2)
-    history.restore(0)
-    history.own(12, epoch=3, base=1)
-    found = cursor(history)
-    assert isinstance(found, Lost)
-    assert found.reason == "version 3 was planned on version 1, and version 2 (RESTORE) changed the table in between"
-
-
 def test_the_position_of_one_partition_is_not_that_of_a_table_that_has_none_any_more(history: History):
     history.own(3, epoch=1)
     history.own(8, ("p",), epoch=1)
@@ -135,48 +108,7 @@ def test_the_position_of_one_partition_is_not_that_of_a_table_that_has_none_any_
     assert known(history).reads == {}
 
 
-def test_a_commit_whose_plan_was_cleaned_up_is_not_believed(history: History):
-    """What lies between the plan and the commit may have been a RESTORE."""
-    history.own(4, epoch=1)
-    history.restore(0)
-    history.own(9, epoch=2, base=0)
-    history.clean(2)
-    found = cursor(history)
-    assert isinstance(found, Lost)
-    assert "what happened in between was cleaned up" in found.reason
-
-
-def test_a_late_commit_is_believed_where_nothing_was_taken_back(history: History):
-    history.own(4, epoch=1)
-    history.append()
-    history.add("OPTIMIZE")
-    history.own(9, epoch=2, base=0)
-    history.clean(1)
-    assert read_to(history) == 9
-
-
 # What ends the line
-
-
-@pytest.mark.parametrize(
-    "replace_",
-    [
-        lambda h: h.add("TRUNCATE"),
-        lambda h: h.add("DELETE", {"predicate": "[]"}),
-        lambda h: h.add("WRITE", OVERWRITE),
-        lambda h: h.add("CREATE OR REPLACE TABLE AS SELECT"),
-        lambda h: h.add("STREAMING UPDATE", {"outputMode": "Complete"}),
-        lambda h: h.own(9, asset="silver/others") and h.add("TRUNCATE"),
-    ],
-)
-def test_a_position_does_not_outlive_the_rows_it_is_about(history: History, replace_: Callable[[History], int]):
-    history.own(4)
-    at = replace_(history)
-    history.append()
-    found = cursor(history)
-    assert isinstance(found, Lost)
-    assert found.reason.startswith(f"version {at} (")
-    assert found.generation == Generation.after(at)
 
 
 def test_a_clone_does_not_carry_the_position(history: History):

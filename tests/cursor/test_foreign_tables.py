@@ -60,14 +60,6 @@ def test_an_empty_table_is_nobodys(history: History, make: Callable[[History], o
     assert foreign(history) is foreign(history, "a") is foreign(history, "a", positions=False) is None
 
 
-def test_a_partition_not_written_yet_is_not_somebody_elses(history: History):
-    """Another program's commit in a table of ours does not keep the asset from its next partition."""
-    history.own(4, ("a",))
-    history.add("UPDATE", numUpdatedRows=3)
-    assert foreign(history, "b") is None
-    assert foreign(history, "b", positions=False) is None
-
-
 def test_a_partition_not_written_yet_is_not_somebody_elses_where_the_log_no_longer_has_those_that_were(
     history: History,
 ):

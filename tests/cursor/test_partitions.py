@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-import pytest
-
 from lakehouse.cursor.cursor import Fresh, Known, Lost
-from lakehouse.cursor.find import cursor_of_each, newest_covering
+from lakehouse.cursor.find import cursor_of_each
 from lakehouse.cursor.generation import Generation
 from lakehouse.cursor.since_base import may_concern
 from tests.support.commits import History, cursor, known, read_to
@@ -31,17 +29,6 @@ def test_a_range_whose_epochs_were_forgotten_begins_another_sequence():
     assert cursor(history, "a", "b", positions=False) == Fresh(Generation.parse("0~1"))
 
 
-def test_a_commit_of_a_range_holds_for_each_of_its_partitions(history: History):
-    """Written by a version that let a range read changes, or before the asset read any."""
-    history.own(12, ("a", "b"))
-    history.own(15, ("b",), epoch=2)
-    assert (read_to(history, "a"), read_to(history, "b")) == (12, 15)
-    head = history.head()
-    assert head is not None
-    newest = newest_covering(history, head, history.asset, ("a", "b"))
-    assert newest is not None and newest.version == 0
-
-
 @for_each("positions", [True, False])
 def test_the_log_of_a_range_is_asked_for_its_epoch_and_nothing_else(*, positions: bool):
     history = History()
@@ -57,15 +44,6 @@ def test_an_asset_that_reads_no_changes_asks_the_log_for_its_epoch_and_nothing_e
         history.own(partitions=("a",), epoch=epoch)
     assert cursor(history, "a", positions=False) == Fresh(epoch=3)
     assert history.pages == []
-
-
-@pytest.mark.parametrize("rival", [("a", "b"), ("a",), ()], ids=["a range", "the partition", "all"])
-def test_a_run_of_the_same_partition_or_of_all_is_a_rival(history: History, rival: tuple[str, ...]):
-    history.own(1, ("a",))
-    history.own(5, rival, epoch=7, compared=True)
-    history.own(6, ("a",), epoch=8, base=0, compared=True)
-    found = cursor(history, "a")
-    assert isinstance(found, Lost) and "another run of the asset came in between" in found.reason
 
 
 def test_a_commit_of_the_whole_table_holds_for_each_partition(history: History):

@@ -163,17 +163,6 @@ def test_appending_a_partition_again_adds_only_what_it_lacks(house: House) -> No
 
 
 @pytest.mark.slow
-def test_each_partition_reads_changes_from_its_own_position(house: House) -> None:
-    house.run("daily_copies", partition_key="2013-01-01")
-    house.lake.sql("UPDATE {orders} SET v = 0")
-    house.run("daily_copies", partition_key="2013-01-02")
-    assert house.lake.rows("daily_copies") == [(1, DAY_1, 10), (2, DAY_2, 0), (3, DAY_2, 0)]
-    result = house.run("daily_copies", partition_key="2013-01-01")
-    assert metadata(result, "daily_copies")["read"][0]["after"] == 0
-    assert house.lake.rows("daily_copies") == [(1, DAY_1, 0), (2, DAY_2, 0), (3, DAY_2, 0)]
-
-
-@pytest.mark.slow
 def test_a_long_step_says_in_the_log_of_its_run_how_far_it_is(lake: Lake, instance: dg.DagsterInstance) -> None:
     lake.create("orders", [(1, DAY_1, 10), (2, DAY_2, 20), (3, DAY_2, 30)], EVENTS)
     house = House(lake, [orders, slow], instance)

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from lakehouse import Append, Changes, Read, Table
-from lakehouse.cursor.mark import Mark
 from lakehouse.delta.log import VersionRange
 from lakehouse.read.archive import Archived, ask_archive
 from lakehouse.read.changes import read_of
@@ -19,29 +18,6 @@ from tests.support.raises import raises_code
 from tests.support.slow import slow
 
 ROWS = [(1, "a", 10), (2, "b", 20), (3, "a", 30)]
-
-
-@pytest.mark.slow
-def test_an_archive_answers_where_the_feed_cannot(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC)
-    lake.materialize(log)
-    lake.materialize(copy, Table(key="id"))
-    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
-    lake.sql("DELETE FROM {src} WHERE id = 2")
-    lake.materialize(log)
-    shutil.rmtree(lake.root / "src" / "_change_data", ignore_errors=True)
-    step = lake.begin(copy, Table(key="id"))
-    changes = lake.read(step, copy, {"src": Read(archive="log")})["src"]
-    assert (
-        isinstance(changes, Changes)
-        and isinstance(read_of(changes).content, Feed)
-        and read_of(changes).content.archived
-    )
-    lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
-    assert lake.rows("copy") == lake.rows("src")
-    mark = Mark.from_json(lake.commits("copy")[-1].user_metadata)
-    assert mark is not None
-    assert mark.reads["src"].commit == lake.commits("src")[-1].digest
 
 
 @pytest.mark.slow
@@ -148,21 +124,6 @@ def test_an_archive_of_some_partitions_answers_for_no_others(lake: Lake, mapped:
     of_others = replace(part, at=replace(part.at, mapped=mapped))
     answer = ask_archive(lake.ref("kept"), of_others, VersionRange(1, 2))
     assert isinstance(answer, Archived) == (mapped == "some")
-
-
-@pytest.mark.slow
-def test_an_append_continues_from_an_archive_without_doubling(lake: Lake) -> None:
-    def second(src: Changes) -> Append:
-        return Append(src.log())
-
-    lake.create("src", ROWS, SRC)
-    lake.materialize(log)
-    lake.materialize(second)
-    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
-    lake.materialize(log)
-    shutil.rmtree(lake.root / "src" / "_change_data")
-    lake.materialize(second, reads={"src": Read(archive="log")})
-    assert lake.rows("second") == lake.rows("log")
 
 
 def cleaned_source(lake: Lake) -> None:

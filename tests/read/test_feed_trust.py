@@ -9,11 +9,10 @@ from deltalake import write_deltalake
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, Merge, Read, Table
+from lakehouse import Changes, Merge, Read, Table
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.read.changes import read_of
 from tests.support.lake import Lake
-from tests.support.raises import raises_code
 from tests.support.slow import slow
 
 SRC = "id int, g string, v int"
@@ -91,19 +90,6 @@ def test_rows_of_a_source_that_a_writer_who_does_not_say_so_has_laid_out_anew(la
 
 
 @pytest.mark.slow
-def test_keys_of_a_source_whose_column_became_too_narrow_for_them(lake: Lake) -> None:
-    def copied(src: Changes) -> Merge:
-        touched = src.touched("id")
-        return Merge(touched.rows, touched)
-
-    lake.create("src", [(1, "a", 10), (70_000, "b", 20)], SRC)
-    lake.materialize(copied, Table(key="id"))
-    put(lake, lake.values([(1, "a", 10)], "id smallint, g string, v int"))
-    lake.materialize(copied, Table(key="id"))
-    assert lake.rows("copied") == [(1, "a", 10)]
-
-
-@pytest.mark.slow
 def test_an_overwrite_that_changes_no_layout_is_read_from_the_feed(lake: Lake) -> None:
     lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
     lake.materialize(counted, Table(key="g"))
@@ -138,20 +124,6 @@ def test_nor_is_one_that_ends_far_before_it(lake: Lake) -> None:
     with in_force(Limits(commits_ahead=1)):
         lake.materialize(counted, Table(key="g"), reads={"src": Read(max_versions=1)})
     assert lake.rows("counted") == held(lake) == [("a", 1, 10), ("b", 3, 60)]
-
-
-@pytest.mark.slow
-def test_an_append_does_not_take_rows_of_another_layout(lake: Lake) -> None:
-    def archive(src: Changes) -> Append:
-        return Append(src.log())
-
-    lake.create("src", [(1, "a", 10)], SRC)
-    lake.materialize(archive)
-    lake.insert("src", [(2, "b", 20)])
-    put(lake, lake.frame("src"), "g")
-    with raises_code("GAP", match=r"version 2 \(.*\) may have changed its partitioning"):
-        lake.materialize(archive, reads={"src": Read(max_versions=1)})
-    assert [row[:2] for row in lake.rows("archive")] == [(1, "a")]
 
 
 @pytest.mark.slow

@@ -11,8 +11,6 @@ from lakehouse.commit.outcome import Committed
 from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark
 from lakehouse.difference.statements import ReplaceRows
-from lakehouse.read.changes import read_of
-from lakehouse.read.content import Content, Feed
 from lakehouse.spark.diagnosis import why_unreadable
 from tests.support.assets import copy, log
 from tests.support.for_each import for_each
@@ -37,13 +35,6 @@ def feed_off_for_a_while(lake: Lake) -> None:
     lake.sql("DELETE FROM {src} WHERE id = 2")
     lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
     lake.insert("src", [(4, "c", 4)])
-
-
-def content_of(lake: Lake) -> Content:
-    """What a run of `copy` reads of its source."""
-    changes = lake.read(lake.begin(copy, Table(key="id")), copy)["src"]
-    assert isinstance(changes, Changes)
-    return read_of(changes).content
 
 
 @pytest.mark.slow
@@ -85,31 +76,6 @@ def test_a_full_refresh_of_an_append_that_has_rows_is_refused(lake: Lake) -> Non
     assert lake.rows("log") == before
     lake.materialize(log)
     assert [row[0] for row in lake.rows("log")] == [1, 2, 3, 4], "the position is where it was"
-
-
-@pytest.mark.slow
-def test_a_table_that_decides_itself_gets_an_error_instead(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC)
-    lake.materialize(copy, Table(key="id", on_gap="fail"))
-    vacuumed(lake)
-    with raises_code("GAP", match="lakehouse/full_refresh=true") as raised:
-        lake.materialize(copy, Table(key="id", on_gap="fail"))
-    assert (raised.value.after, raised.value.upto) == (0, 2)
-    lake.materialize(copy, Table(key="id", on_gap="fail"), compare="a full refresh was asked for")
-    assert lake.rows("copy") == lake.rows("src")
-
-
-@pytest.mark.slow
-def test_a_restored_source_is_read_as_the_changes_that_it_is(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC)
-    lake.materialize(copy, Table(key="id"))
-    lake.sql("UPDATE {src} SET v = 0 WHERE id = 1")
-    lake.sql("DELETE FROM {src} WHERE id = 2")
-    lake.materialize(copy, Table(key="id"))
-    lake.sql("RESTORE TABLE {src} TO VERSION AS OF 0")
-    assert isinstance(content_of(lake), Feed)
-    lake.materialize(copy, Table(key="id"))
-    assert lake.rows("copy") == ROWS
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from benchmarks.harness.earlier import set_back
-from lakehouse.cursor.unread import TableState
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.status.lakehouse_status import (
@@ -83,27 +82,6 @@ def test_past_files_that_nobody_needs_are_due_once_they_are_older_than_what_is_p
     set_back(tmp_path / "copies", 8)
     (task,) = of(look(tmp_path), "copies").due
     assert task.work is UpkeepWork.FREE and task.why.startswith("3 files ")
-
-
-def test_the_runs_and_the_lost_attempts_of_a_table_are_those_of_its_commits(tmp_path: Path) -> None:
-    append(tmp_path, "orders", 1)
-    run(tmp_path, "copies", "orders")
-    run(tmp_path, "copies", "orders", asset="backfill")
-    run(tmp_path, "copies", "orders", lost_to=(1,))
-    table = of(look(tmp_path), "copies")
-    assert [run.version for run in table.runs] == [2, 1, 0]
-    assert [(pair.writer, pair.rival, pair.attempts) for pair in table.lost] == [("copies", "backfill", 1)]
-
-
-def test_a_log_that_cannot_be_read_changes_nothing_of_other_tables(tmp_path: Path) -> None:
-    append(tmp_path, "orders", 1)
-    append(tmp_path, "damaged", 1)
-    run(tmp_path, "copies", "orders")
-    (tmp_path / "damaged" / "_delta_log" / f"{0:020}.json").write_text("{ no json")
-    lakehouse = look(tmp_path)
-    assert of(lakehouse, "damaged").status.state is TableState.UNREADABLE
-    assert of(lakehouse, "copies").status.state is TableState.UP_TO_DATE and len(of(lakehouse, "copies").runs) == 1
-    assert [each.reader.name for each in of(lakehouse, "orders").readers] == ["copies", "damaged"], "it may be a reader"
 
 
 def test_a_table_is_opened_once_however_many_tables_and_readers_there_are(

@@ -143,19 +143,6 @@ def test_an_archive_with_other_columns_than_the_source_does_not_answer(lake: Lak
     assert isinstance(read_of(found).content, Everything)
 
 
-@pytest.mark.slow
-def test_changes_around_a_widened_type_are_read_from_all_rows(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC, delta__enableTypeWidening="true")
-    lake.materialize(copy, Table(key="id"), code_version="1")
-    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
-    lake.sql("ALTER TABLE {src} ALTER COLUMN v TYPE bigint")
-    lake.sql("UPDATE {src} SET v = 22 WHERE id = 2")
-    step = lake.begin(copy, Table(key="id"), code_version="1")
-    changes = lake.read(step, copy)["src"]
-    assert isinstance(read_of(changes).content, Everything)  # Delta refuses to read rows of both types under one schema
-    assert [(row.id, row.v) for row in changes.feed.orderBy("id").collect()] == [(1, 11), (2, 22), (3, 30)]
-
-
 def past(src: Changes) -> History:
     return History(src)
 
@@ -280,18 +267,6 @@ def test_a_column_of_another_type_is_read_from_all_rows(lake: Lake) -> None:
     retyped.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(lake.root / "src"))
     lake.materialize(narrowed, Table(key="id"))
     assert is_recomputed(lake)
-
-
-@pytest.mark.slow
-def test_a_restore_to_a_narrower_type_is_read_from_all_rows(lake: Lake) -> None:
-    lake.create("src", [(1, 10)], "id int, v int", delta__enableTypeWidening="true")
-    before = lake.version("src")
-    lake.sql("ALTER TABLE {src} ALTER COLUMN v TYPE bigint")
-    lake.sql("INSERT INTO {src} VALUES (2, 5000000000)")
-    lake.materialize(narrowed, Table(key="id"), code_version="1")
-    lake.sql(f"RESTORE TABLE {{src}} TO VERSION AS OF {before}")
-    lake.materialize(narrowed, Table(key="id"), code_version="1")
-    assert lake.rows("narrowed") == [(1, 10)]
 
 
 @pytest.mark.slow

@@ -7,12 +7,11 @@ import pytest
 from pyspark.sql import functions as F
 
 from lakehouse import Changes, Expect, Merge, Table, View
-from lakehouse.commit.outcome import AlreadyApplied
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.errors import WriteError
 from lakehouse.spark.progress import listening
-from tests.support.interleave import after, before
+from tests.support.interleave import after
 from tests.support.judged import all_rows, copies, create_source, largest, log
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.raises import raises_code
@@ -162,18 +161,6 @@ def test_a_view_that_no_change_reaches_keeps_what_goes_with_it(source: Lake) -> 
     source.materialize(largest, table)
     assert source.version("largest") == version + 1, "the position moved, and no row"
     assert source.begin(largest, table).run.together is None
-
-
-@pytest.mark.slow
-def test_two_runs_of_the_same_changes_reject_the_same_rows_once(source: Lake) -> None:
-    source.materialize(copies, TABLE)
-    source.sql("UPDATE {src} SET v = -5 WHERE id = 1")
-    twin, same = ready(source, copies, TABLE)
-    step, write = ready(source, copies, TABLE)
-    with before("execute", lambda: twin.commit(same, source.retry, NO_WAIT)):
-        assert isinstance(step.commit(write, source.retry, NO_WAIT), AlreadyApplied)
-    assert (source.version("copies"), source.version("copies_quarantine")) == (1, 1)
-    assert [row[0] for row in quarantined(source)] == [1, 2, 3]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse import Aggregate, Append, Changes, Merge, Read
-from lakehouse.commit.outcome import Outcome, Unchanged
+from lakehouse.commit.outcome import Unchanged
 from lakehouse.cursor.cursor import Known
 from lakehouse.difference.statements import MarkOnly
 from lakehouse.read.changes import read_of
@@ -278,11 +278,3 @@ def test_a_table_that_was_touched_in_vain_is_compared_once(rows: Lake, recompute
     assert committed(rows.materialize(sums, BY_G)).statement == MarkOnly()
     assert isinstance(rows.materialize(sums, BY_G), Unchanged)
     assert len(recomputes) == 1
-
-
-@pytest.mark.slow
-def test_sums_that_were_added_to_are_told_as_a_commit_and_next_as_unchanged(rows: Lake) -> None:
-    rows.sql("UPDATE {src} SET v = v + 1 WHERE g = 'a'")
-    outcome: Outcome = rows.materialize(sums, BY_G)
-    assert committed(outcome).commit.version == 1
-    assert isinstance(rows.materialize(sums, BY_G), Unchanged)

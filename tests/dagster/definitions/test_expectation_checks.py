@@ -37,13 +37,6 @@ def statuses(house: House, *names: str) -> list[tuple[str, str]]:
 NAMES = ("small", "v_ge_10", "day_is_not_null")
 
 
-def ran(house: House, defs: dg.Definitions, *selected: str) -> dg.ExecuteInProcessResult:
-    job = defs.resolve_implicit_global_asset_job_def()
-    return job.execute_in_process(
-        instance=house.instance, asset_selection=[dg.AssetKey(name) for name in selected], raise_on_error=False
-    )
-
-
 NO_SPARK = DeltaIOManager(spark=object(), root="/lake")
 
 
@@ -103,15 +96,6 @@ def test_a_run_of_the_check_alone_looks_at_the_whole_table(house: House) -> None
         == "Of the table, 1 of 3 rows breaks the expectation v_ge_10 (v >= 10) [id=1]."
     )
     assert evaluations["small"].description == "3 rows of the table: each has v < 1000."
-
-
-@pytest.mark.slow
-def test_a_run_that_materializes_the_asset_leaves_the_check_to_its_step(house: House) -> None:
-    defs = complete(house.io_manager, asset_of(Table(key="id", expect=EXPECTED)))
-    result = ran(house, defs, "copies")
-    assert result.success
-    assert [each.check_name for each in result.get_asset_check_evaluations() if each.check_name in NAMES] == list(NAMES)
-    assert len(statuses(house, *NAMES)) == 3
 
 
 def test_the_comparison_with_a_recompute_leaves_the_same_rows_out(house: House) -> None:

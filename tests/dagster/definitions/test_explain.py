@@ -154,23 +154,6 @@ def test_what_says_nothing_of_the_code_is_believed_once(root: Path, kind: str | 
     assert (of.verdict, of.inputs[0].reading) == (RunEffect.RECORDS, Reading.NOTHING)
 
 
-def test_a_gap_is_compared_where_it_may_be_and_refused_where_not(current: Path) -> None:
-    shutil.rmtree(current / "orders")
-    append(current, "orders", 1)
-    of = forecast(current, copies)
-    assert of.inputs[0].reading is Reading.EVERYTHING and "has taken its place" in str(of.inputs[0].why)
-    careful = dg.asset(name="copies", metadata=Table(key="id", on_gap="fail"))(copies.op.compute_fn.decorated_fn)
-    refused = forecast(current, careful)
-    assert refused.verdict is RunEffect.REFUSED and refused.write is None
-    assert "Materialize once with the run tag lakehouse/full_refresh=true" in str(refused.inputs[0].why)
-
-
-def test_a_log_that_was_cleaned_up_behind_the_position_refuses_an_append(cleaned: Path) -> None:
-    of = forecast(cleaned, tokens)
-    assert of.verdict is RunEffect.REFUSED
-    assert "the log after version 0 was cleaned up. An Append cannot take rows back" in str(of)
-
-
 READ_ARCHIVE = {"orders": dg.AssetIn(metadata=Read(archive="kept"))}
 
 
@@ -247,31 +230,6 @@ def test_what_an_archive_holds_that_only_spark_can_read_is_left_open(cleaned: Pa
     assert "cleaned up; unless the archive 'kept' holds the changes, which only Spark can tell. An Append" in str(of)
 
 
-def test_an_archive_is_not_read_by_an_input_that_leaves_commits_out(cleaned: Path) -> None:
-    keep(cleaned)
-    read = {"orders": dg.AssetIn(metadata=Read(archive="kept", exclude_operations=("DELETE",)))}
-    leaving = dg.asset(name="tokens", ins=read)(tokens.op.compute_fn.decorated_fn)
-    assert "the archive 'kept' is not read because the input leaves commits out" in str(forecast(cleaned, leaving))
-
-
-def test_what_a_limit_leaves_to_later_runs_is_told(current: Path) -> None:
-    for row in range(3, 7):
-        append(current, "orders", row)
-    limited = dg.asset(
-        name="copies", metadata=Table(key="id"), ins={"orders": dg.AssetIn(metadata=Read(max_versions=3))}
-    )(copies.op.compute_fn.decorated_fn)
-    (source,) = forecast(current, limited).inputs
-    assert (source.upto, source.commits, source.behind) == (3, 3, 1)
-
-
-def test_commits_that_the_input_leaves_out_are_passed_and_the_position_recorded(current: Path) -> None:
-    append(current, "orders", 3)
-    read = {"orders": dg.AssetIn(metadata=Read(exclude_operations=("WRITE",)))}
-    leaving = dg.asset(name="copies", metadata=Table(key="id"), ins=read)(copies.op.compute_fn.decorated_fn)
-    of = forecast(current, leaving)
-    assert of.inputs[0].reading is Reading.NOTHING and of.verdict is RunEffect.RECORDS
-
-
 def test_a_look_up_that_moved_alone_gives_the_run_nothing_to_do(root: Path) -> None:
     append(root, "names", 1)
     names = dg.AssetSpec("names")
@@ -326,15 +284,6 @@ def test_what_is_no_table_of_ours_is_not_explained(root: Path) -> None:
         explain(dg.Definitions([orders, copies]), "nowhere")
     with pytest.raises(ReadError, match="No DeltaIOManager writes copies"):
         explain(dg.Definitions([orders, copies]), "copies")
-
-
-def test_sums_are_added_to_where_changes_are_read_and_computed_where_all_is(root: Path) -> None:
-    @dg.asset(metadata=Table(key="day"))
-    def totals(orders: Changes) -> Aggregate: ...
-
-    run(root, "totals", "orders")
-    append(root, "orders", 3)
-    assert "what changed is added to the sums of its groups" in str(forecast(root, totals))
 
 
 def test_each_write_has_a_sentence_of_its_own_for_changes_and_for_everything(root: Path) -> None:

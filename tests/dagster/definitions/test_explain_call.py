@@ -6,12 +6,10 @@ import dagster as dg
 import pytest
 from pyspark.sql import functions as F
 
-from lakehouse import Append, Changes, Merge, Read, Table, explain
-from lakehouse.read.forecast import Reading
+from lakehouse import Changes, Merge, Table, explain
 from tests.support.dagster_house import House, metadata
-from tests.support.lake import cleaned
 from tests.support.slow import slow
-from tests.support.tables import carried, copies, orders, totals
+from tests.support.tables import copies, orders, totals
 
 pytestmark = pytest.mark.served
 
@@ -71,26 +69,3 @@ def test_the_function_is_called_with_the_config_of_the_run(house: House, asset: 
 
 def _least(name: str, value: int) -> dict[str, Any]:
     return {"ops": {name: {"config": {"least": value}}}}
-
-
-@pytest.mark.slow
-def test_an_archive_that_is_foreseen_is_what_the_run_reads(house: House) -> None:
-    @dg.asset
-    def kept(orders: Changes) -> Append:
-        return Append(orders.log())
-
-    ins = {"orders": dg.AssetIn(metadata=Read(archive="kept"))}
-    late = dg.asset(name="late", ins=ins, metadata=Table(key="id"))(carried)
-    house.assets = [orders, kept, late]
-    defs = dg.Definitions(assets=house.assets, resources={"io_manager": house.io_manager})
-    house.run("kept", "late")
-    for _ in range(10):  # Delta then writes a checkpoint
-        house.lake.sql("UPDATE {orders} SET v = v + 1 WHERE id = 1")
-    house.run("kept")
-    cleaned(house.lake, "orders")
-    (source,) = explain(defs, "late").inputs
-    assert source.reading is Reading.ARCHIVE
-    (read,) = metadata(house.run("late"), "late")["read"]
-    assert (read["after"], read["upto"]) == (source.after, source.upto)
-    assert "archive" in str(read)
-    assert house.lake.rows("late") == house.lake.rows("orders")

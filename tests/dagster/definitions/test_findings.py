@@ -10,7 +10,7 @@ from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import Unread, unread
 from lakehouse.dagster.definitions.findings import Drift, Finding, Grade, lasting, schema
 from lakehouse.dagster.definitions.lateness import up_to_date
-from lakehouse.delta.commit_info import Commit, count_of
+from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import FileSchema, feed_retention, interval
 from tests.support.commits import TABLE_ID, History
 from tests.support.for_each import for_each
@@ -153,16 +153,6 @@ def test_one_of_a_thing_is_not_many() -> None:
         "2 hours",
         "2 days",
     ]
-
-
-def test_a_check_that_cannot_be_made_warns() -> None:
-    assert Finding.unavailable("why").grade is Grade.WARNS
-
-
-def test_a_commit_is_unread_only_after_the_position() -> None:
-    found = source(5, 4, 3, read=1)
-    assert [commit.version for commit in found.commits or ()] == [2]
-    assert all(isinstance(commit, Commit) for commit in found.commits or ())
 
 
 def fields(**types: str) -> tuple[dict[str, str], ...]:

@@ -219,15 +219,6 @@ def test_an_input_of_another_manager_may_be_another_in_each_run(house: Resting, 
 
 
 @pytest.mark.slow
-def test_an_append_adds_nothing_and_then_what_came(house: Resting) -> None:
-    house.run("log")
-    assert house.step("log") == ([], False, QUIET)
-    house.lake.insert("orders", [(4, DAY_1, 40)])
-    assert house.step("log")[:2] == (["log"], True)
-    assert len(house.lake.rows("log")) == 4
-
-
-@pytest.mark.slow
 def test_a_history_says_what_it_tracks_and_asks_for_spark_only_if_its_source_has_changes(house: Resting) -> None:
     assert house.step("past")[:2] == (["past"], True)
     told = house.lake.rows("past")

@@ -13,19 +13,13 @@ from pyspark.sql import DataFrame
 from toposort import CircularDependencyError
 
 from lakehouse import Changes, DeltaIOManager, Merge, Overwrite, Table, explain, incremental
-from lakehouse.cli.tables import readable_logs
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.definitions.checked import Checked
 from lakehouse.dagster.definitions.checks import checkable_tables
 from lakehouse.dagster.follow.watch import Watch
 from lakehouse.dagster.io_manager import code_location_of
-from lakehouse.read.forecast import RunEffect
 from lakehouse.spark.table_version import TableRef
-from lakehouse.status.table_status import TableState, table_status
-from tests.support.dagster_house import Running
-from tests.support.lake import Lake
 from tests.support.raises import raises_code
-from tests.support.ticks import requests
 
 ROUNDS = 150
 MANAGER = DeltaIOManager(spark=object(), root="/lake")
@@ -206,31 +200,6 @@ def test_whoever_asks_names_the_inputs_that_dagster_resolves():
 def orders_by_kind(orders_clean: Changes) -> Merge:
     touched = orders_clean.touched("id")
     return Merge(touched.rows, touched)
-
-
-def test_a_table_follows_another_of_its_group_that_it_names_by_the_end_of_its_key(
-    lake: Lake, instance: dg.DagsterInstance
-):
-    lake.create("silver/orders_clean", [(1, "a"), (2, "b")], "id INT, kind STRING")
-    source = dg.AssetSpec(["silver", "orders_clean"], group_name="gold", metadata=Table(key="id"))
-    manager = DeltaIOManager(spark=Running(lake.spark), root=str(lake.root))
-    defs = incremental(dg.Definitions([source, orders_by_kind], resources={"io_manager": manager}), sensor="follow")
-    sensor, check = defs.resolve_sensor_def("follow"), dg.AssetCheckKey(orders_by_kind.key, "up_to_date")
-    job = defs.resolve_implicit_global_asset_job_def()
-    assert [request.asset_selection for request in requests(sensor, instance)] == [[orders_by_kind.key]]
-    assert explain(defs, orders_by_kind).verdict is RunEffect.WRITES
-    run = job.get_subset(asset_selection={orders_by_kind.key}, asset_check_selection={check})
-    (evaluation,) = run.execute_in_process(instance=instance).get_asset_check_evaluations()
-    assert evaluation.passed
-    assert lake.rows("gold/orders_by_kind") == lake.rows("silver/orders_clean")
-    assert explain(defs, orders_by_kind).verdict is RunEffect.NOTHING
-    status = table_status("gold/orders_by_kind", readable_logs(code_location_of(defs)).logs)
-    assert status is not None
-    assert (status.state, [each.source for each in status.reads]) == (
-        TableState.UP_TO_DATE,
-        ["silver/orders_clean"],
-    )
-    assert not requests(sensor, instance)
 
 
 def test_a_list_without_the_source_of_one_input_resolves_the_others():

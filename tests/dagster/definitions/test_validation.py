@@ -130,15 +130,6 @@ def test_a_table_inside_another_and_one_among_sparks_own_files_are_refused() -> 
         validate(definitions("/tmp/nowhere", hidden))
 
 
-def test_a_table_inside_one_that_no_asset_makes_is_refused() -> None:
-    @dg.asset(key=["orders", "by_day"])
-    def inside(orders: DataFrame) -> Append: ...
-
-    resources = {"io_manager": DeltaIOManager(spark=object(), root="/lake")}
-    with pytest.raises(DefinitionError, match="'orders/by_day' would be inside that of 'orders'"):
-        validate(dg.Definitions(assets=[orders, inside], resources=resources))
-
-
 @for_each(
     "root, path",
     [

@@ -86,24 +86,6 @@ def test_what_is_left_out_is_said_with_the_reason(root: Path, instance: dg.Dagst
     assert reason_of(tick(alone, instance)).startswith("Looked at 1 table. Left out: sold (where")
 
 
-@pytest.mark.served
-@pytest.mark.slow
-def test_a_table_with_a_catalog_name_is_followed_once_a_run_has_resolved_the_name(house: House) -> None:
-    by_name = dg.asset(name="by_name", metadata=Table(key="id", name="lakehouse_by_name"))(carried)
-    house = House(house.lake, [orders, by_name], house.instance)
-    sensor = change_sensor("carry_on", house.assets, root=str(house.root))
-    assert "where `lakehouse_by_name` is, is not known before a run" in reason_of(tick(sensor, house.instance))
-    try:
-        house.run("by_name")
-        assert reason_of(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
-        house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
-        assert isinstance(tick(sensor, house.instance), dg.RunRequest)
-        house.run("by_name")
-        assert reason_of(tick(sensor, house.instance)).startswith("Looked at 1 table. Every table")
-    finally:
-        house.lake.spark.sql("DROP TABLE IF EXISTS lakehouse_by_name")
-
-
 def test_a_sensor_that_does_not_know_where_its_tables_are_is_refused() -> None:
     for given in ({}, {"root": "/lake", "resources": {}}):
         with pytest.raises(DefinitionError, match="Give either root"):

@@ -212,17 +212,6 @@ def test_a_partition_that_was_never_read_is_late_by_the_age_of_its_rows(days: Pa
     assert up_to_date(checked(days, daily, by_day), timedelta(days=10)).grade is Grade.WARNS
 
 
-def test_a_partition_whose_position_is_lost_is_told_with_the_reason(days: Path) -> None:
-    DeltaTable(str(days / "daily")).delete()
-    run_day(days, "2013-01-02")
-    told = up_to_date(checked(days, daily, by_day))
-    assert told.grade is Grade.WARNS
-    assert told.sentence == (
-        "'daily' has no position of 'orders' for partition 2013-01-01 (oldest change 0 seconds ago: version 2 (DELETE) "
-        "replaced all its rows)."
-    )
-
-
 def test_a_partition_that_may_have_rows_in_a_source_without_partitions_warns_at_any_age(tmp_path: Path) -> None:
     append(tmp_path, "orders", 1)
     committed(tmp_path / "orders", 9)
@@ -288,17 +277,4 @@ def test_a_table_with_a_catalog_name_is_followed_where_its_last_run_found_it(tmp
     )
     noted = {LOCATIONS: dg.MetadataValue.json({"sold": f"file:{tmp_path}/elsewhere"})}
     instance.report_runless_asset_event(dg.AssetMaterialization("sold", metadata=noted))
-    assert isinstance(watch.look(instance).tables[sold.key], Behind)
-
-
-def test_the_log_of_a_resolved_name_is_that_of_the_asset(tmp_path: Path) -> None:
-    sold = dg.asset(name="elsewhere", metadata=Table(key="id", name="shop.sold"))(copies.op.compute_fn.decorated_fn)
-    append(tmp_path, "orders", 1)
-    run(tmp_path, "elsewhere", "orders")
-    instance = dg.DagsterInstance.ephemeral()
-    noted = {LOCATIONS: dg.MetadataValue.json({"elsewhere": f"file:{tmp_path}/elsewhere"})}
-    instance.report_runless_asset_event(dg.AssetMaterialization("elsewhere", metadata=noted))
-    watch = watched(tmp_path, orders, sold)
-    assert isinstance(watch.look(instance).tables[sold.key], UpToDate)
-    append(tmp_path, "orders", 2)
     assert isinstance(watch.look(instance).tables[sold.key], Behind)

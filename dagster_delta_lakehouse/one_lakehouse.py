@@ -11,7 +11,7 @@ from dagster_delta_lakehouse.attributes import PolicyAttributes, RetryAttributes
 from dagster_delta_lakehouse.scaffolders import LakehouseScaffolder
 
 if TYPE_CHECKING:
-    from lakehouse import ClusterSpark, LocalSpark, Nightly, Upkeep
+    from lakehouse import ClusterSpark, LocalSpark, Nightly
 
 
 class LocalSparkAttributes(dg.Resolvable, dg.Model):
@@ -47,32 +47,18 @@ class ClusterSparkAttributes(dg.Resolvable, dg.Model):
 
 
 class NightlyAttributes(dg.Resolvable, dg.Model):
-    """When the checks run that no run of their assets makes: `lakehouse.Nightly`."""
+    """When the work of a night begins, and how much of it a night does: `lakehouse.Nightly`."""
 
     cron_schedule: str
-    limit_minutes: float = Field(default=120, description="For how long a night starts further checks.")
+    limit_minutes: float = Field(default=120, description="For how long a night starts further checks or statements.")
     timezone: str | None = Field(default=None, description="The time zone of the cron schedule; UTC if not given.")
+    max_bytes: int | None = Field(default=None, description="How many bytes of files a night of upkeep rewrites.")
 
     @property
     def value(self) -> "Nightly":
         from lakehouse import Nightly
 
-        return Nightly(self.cron_schedule, timedelta(minutes=self.limit_minutes), self.timezone)
-
-
-class UpkeepAttributes(dg.Resolvable, dg.Model):
-    """When tables are kept in shape, and how much of that a night does: `lakehouse.Upkeep`."""
-
-    cron_schedule: str
-    limit_minutes: float = Field(default=120, description="For how long a night starts further statements.")
-    timezone: str | None = Field(default=None, description="The time zone of the cron schedule; UTC if not given.")
-    max_bytes: int | None = Field(default=None, description="How many bytes of files a night rewrites.")
-
-    @property
-    def value(self) -> "Upkeep":
-        from lakehouse import Upkeep
-
-        return Upkeep(self.cron_schedule, timedelta(minutes=self.limit_minutes), self.timezone, self.max_bytes)
+        return Nightly(self.cron_schedule, timedelta(minutes=self.limit_minutes), self.timezone, self.max_bytes)
 
 
 @dg.scaffold_with(LakehouseScaffolder)
@@ -103,7 +89,7 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
     nightly_checks: str | NightlyAttributes | None = Field(
         default=None, description="When tables are compared with a full recompute, as a cron schedule: '0 3 * * *'."
     )
-    upkeep: str | UpkeepAttributes | None = Field(
+    upkeep: str | NightlyAttributes | None = Field(
         default=None, description="When tables are compacted and past files removed, as a cron schedule: '0 4 * * 0'."
     )
     executor: Literal["in_process", "multiprocess"] | None = Field(
@@ -143,6 +129,6 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
         """What `incremental` adds, as it reads that from the metadata of definitions."""
         from lakehouse.dagster.definitions.definitions import Additions
 
-        night = self.nightly_checks.value if isinstance(self.nightly_checks, NightlyAttributes) else self.nightly_checks
-        upkeep = self.upkeep.value if isinstance(self.upkeep, UpkeepAttributes) else self.upkeep
+        named = (self.nightly_checks, self.upkeep)
+        night, upkeep = (each.value if isinstance(each, NightlyAttributes) else each for each in named)
         return Additions().with_named(self.sensor, night, upkeep).metadata

@@ -16,7 +16,6 @@ if _FOR_THE_TYPE_CHECKER:
     from lakehouse.dagster.definitions.checks import checks
     from lakehouse.dagster.definitions.definitions import incremental
     from lakehouse.dagster.definitions.explaining import explain
-    from lakehouse.dagster.definitions.keeping import Upkeep
     from lakehouse.dagster.definitions.night_schedule import Nightly
     from lakehouse.dagster.definitions.validation import validate
     from lakehouse.dagster.follow.automation import automation
@@ -62,7 +61,6 @@ __all__ = [
     "Snapshot",
     "Table",
     "Touched",
-    "Upkeep",
     "VersionRange",
     "View",
     "automation",
@@ -82,7 +80,6 @@ _HOMES = {
     "dagster.definitions.checks": ("checks",),
     "dagster.definitions.definitions": ("incremental",),
     "dagster.definitions.explaining": ("explain",),
-    "dagster.definitions.keeping": ("Upkeep",),
     "dagster.definitions.night_schedule": ("Nightly",),
     "dagster.definitions.validation": ("validate",),
     "dagster.follow.automation": ("automation",),

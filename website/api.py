@@ -8,7 +8,7 @@ GROUPS = {
     "What an asset reads": ("Changes", "Touched", "VersionRange", "touched_by"),
     "What an asset returns": ("View", "Merge", "Overwrite", "Append", "Aggregate", "Snapshot", "History"),
     "Slowly changing dimensions": ("scd.type1", "scd.type2", "scd.as_of", "scd.Events"),
-    "Definitions": ("incremental", "validate", "checks", "Nightly", "Upkeep", "explain", "cut", "views_from"),
+    "Definitions": ("incremental", "validate", "checks", "Nightly", "explain", "cut", "views_from"),
     "What starts runs": ("automation", "change_sensor"),
     "Resources": ("DeltaIOManager", "LocalSpark", "ClusterSpark", "spark_settings"),
     "Errors": ("LakehouseError",),

@@ -15,7 +15,7 @@ from dagster.components.core.component_tree import ComponentTreeException
 from deltalake import write_deltalake
 
 from dagster_delta_lakehouse.attributes import PolicyAttributes, RetryAttributes, TableAttributes
-from lakehouse import ClusterSpark, LocalSpark, Nightly, Policy, Retry, Table, Upkeep, incremental
+from lakehouse import ClusterSpark, LocalSpark, Nightly, Policy, Retry, Table, incremental
 from lakehouse.dagster.definitions.definitions import Additions
 from lakehouse.dagster.resources import Where
 from lakehouse.errors import DefinitionError
@@ -102,11 +102,11 @@ def test_a_lakehouse_on_a_cluster_keeps_its_address():
 
 def test_what_the_caller_of_incremental_names_wins_over_the_component():
     night = Nightly("0 5 * * *", timedelta(minutes=5), "Europe/Paris")
-    upkeep = Upkeep("0 5 * * 0", timedelta(minutes=9), max_bytes=7)
+    upkeep = Nightly("0 5 * * 0", timedelta(minutes=9), max_bytes=7)
     named = Additions.of(dg.Definitions(metadata=Additions("follow", night, upkeep).metadata).metadata)
     assert named == Additions("follow", night, upkeep)
     assert named.with_named("other", "0 6 * * *") == Additions("other", Nightly("0 6 * * *"), upkeep)
-    assert named.with_named(None, None, "0 6 * * 1").upkeep == Upkeep("0 6 * * 1")
+    assert named.with_named(None, None, "0 6 * * 1").upkeep == Nightly("0 6 * * 1")
     assert named.with_named(None, None) == named
     assert Additions.of(dg.Definitions().metadata) == Additions()
 

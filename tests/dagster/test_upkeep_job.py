@@ -18,14 +18,12 @@ from dagster._core.utils import make_new_run_id
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakehouse import Append, Changes, DeltaIOManager, Expect, Merge, Table, Upkeep, incremental
+from lakehouse import Append, Changes, DeltaIOManager, Expect, Merge, Nightly, Table, incremental
 from lakehouse.dagster.definitions import keeping
 from lakehouse.dagster.definitions.keeping import UPKEEP_JOB
 from lakehouse.dagster.one_driver import refuse_second_driver
 from lakehouse.dagster.run_tags import DRIVER, KEEPING, NIGHT
-from lakehouse.errors import DefinitionError
 from lakehouse.spark.table_version import TableRef
-from tests.support.for_each import for_each
 from tests.support.interleave import rivals
 from tests.support.marked_tables import append, run
 from tests.support.raises import raises_code
@@ -43,7 +41,7 @@ def copies(orders: Changes) -> Append: ...
 def others(orders: Changes) -> Append: ...
 
 
-def location(root: Path, upkeep: str | Upkeep | None = CRON) -> dg.Definitions:
+def location(root: Path, upkeep: str | Nightly | None = CRON) -> dg.Definitions:
     manager = DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root=str(root))
     defs = dg.Definitions(assets=[orders, copies, others], resources={"io_manager": manager})
     return incremental(defs, upkeep=upkeep)
@@ -55,7 +53,7 @@ def commits(root: Path, table: str, count: int) -> None:
         run(root, table, "orders")
 
 
-def night(root: Path, instance: dg.DagsterInstance, upkeep: str | Upkeep = CRON, **tags: str) -> Any:
+def night(root: Path, instance: dg.DagsterInstance, upkeep: str | Nightly = CRON, **tags: str) -> Any:
     job = location(root, upkeep).resolve_job_def(UPKEEP_JOB)
     return job.execute_in_process(instance=instance, raise_on_error=False, tags=tags)
 
@@ -101,7 +99,7 @@ def test_a_cron_schedule_is_the_consent_and_the_schedule_runs_from_the_start(
     tmp_path: Path, stored: dg.DagsterInstance
 ) -> None:
     assert not location(tmp_path, None).schedules and not location(tmp_path, None).jobs
-    defs = location(tmp_path, Upkeep(CRON, timezone="Asia/Tokyo"))
+    defs = location(tmp_path, Nightly(CRON, timezone="Asia/Tokyo"))
     (schedule,) = defs.schedules or []
     assert isinstance(schedule, dg.ScheduleDefinition)
     assert (schedule.cron_schedule, schedule.execution_timezone) == (CRON, "Asia/Tokyo")
@@ -113,12 +111,6 @@ def test_a_cron_schedule_is_the_consent_and_the_schedule_runs_from_the_start(
     stored.add_run(dg.DagsterRun(UPKEEP_JOB, make_new_run_id(), status=dg.DagsterRunStatus.STARTED, tags=tags))
     again = schedule.evaluate_tick(dg.build_schedule_context(instance=stored, scheduled_execution_time=FOUR))
     assert not again.run_requests and "is still under way" in str(again.skip_message)
-
-
-@for_each("limit", [{"limit": timedelta()}, {"max_bytes": 0}])
-def test_a_limit_that_lets_nothing_start_is_refused(limit: dict[str, Any]) -> None:
-    with pytest.raises(DefinitionError, match="is not positive"):
-        Upkeep(CRON, **limit)
 
 
 def test_tables_that_need_nothing_cost_a_look_at_their_logs_and_start_no_spark(
@@ -184,7 +176,7 @@ def test_a_table_that_is_written_until_the_limit_is_left_to_the_next_night(
 
     @dg.asset(name="copies")
     def writing() -> None:
-        results.append(night(tmp_path, instance, Upkeep(CRON, limit=timedelta(seconds=2))))
+        results.append(night(tmp_path, instance, Nightly(CRON, limit=timedelta(seconds=2))))
 
     dg.materialize([writing], instance=instance)
     assert results[0].success, "and Spark was not started"
@@ -201,7 +193,7 @@ def test_a_quarantine_is_kept_too_and_waits_for_the_runs_of_its_table(
         append(tmp_path, "judged_quarantine", 1)
     manager = DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root=str(tmp_path))
     assets = dg.Definitions(assets=[orders, judged], resources={"io_manager": manager})
-    job = incremental(assets, upkeep=Upkeep(CRON, limit=timedelta(seconds=2))).resolve_job_def(UPKEEP_JOB)
+    job = incremental(assets, upkeep=Nightly(CRON, limit=timedelta(seconds=2))).resolve_job_def(UPKEEP_JOB)
     assert "judged_quarantine (" in failure(job.execute_in_process(instance=instance, raise_on_error=False)), "no Spark"
     results = list[dg.ExecuteInProcessResult]()
 

@@ -15,7 +15,6 @@ PUBLIC = {
         "DeltaIOManager",
         "Nightly",
         "Retry",
-        "Upkeep",
         "automation",
         "change_sensor",
         "checks",

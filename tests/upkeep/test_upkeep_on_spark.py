@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 
 from benchmarks.harness.earlier import set_back
-from lakehouse import Append, Changes, DeltaIOManager, Table, Upkeep, change_sensor, incremental
+from lakehouse import Append, Changes, DeltaIOManager, Nightly, Table, change_sensor, incremental
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.unread import TableState
@@ -89,7 +89,7 @@ def test_a_night_compacts_what_is_due_and_wakes_nobody(lake: Lake, instance: dg.
 
     manager = DeltaIOManager(spark=Running(lake.spark), root=str(lake.root))
     defs = dg.Definitions(assets=[orders, copies], resources={"io_manager": manager})
-    job = incremental(defs, upkeep=Upkeep("0 4 * * *", max_bytes=1)).resolve_job_def(UPKEEP_JOB)
+    job = incremental(defs, upkeep=Nightly("0 4 * * *", max_bytes=1)).resolve_job_def(UPKEEP_JOB)
     night = job.execute_in_process(instance=instance)
 
     (output,) = [event for event in night.all_events if event.event_type is dg.DagsterEventType.STEP_OUTPUT]

@@ -27,7 +27,7 @@ from lakehouse.dagster.code_location import (
 )
 from lakehouse.dagster.contexts import POSTPONED, Postponed, asset_context
 from lakehouse.dagster.definitions.checks import checkable_tables, checks_beside
-from lakehouse.dagster.definitions.keeping import Upkeep, upkeep_job
+from lakehouse.dagster.definitions.keeping import upkeep_job
 from lakehouse.dagster.definitions.night_schedule import Nightly
 from lakehouse.dagster.definitions.nightly import nightly
 from lakehouse.dagster.definitions.recompute import with_proof
@@ -40,7 +40,7 @@ from lakehouse.dagster.remake import remake, with_assets, with_each_once
 from lakehouse.dagster.table_facts import STORAGE_KIND, column_schema, table_metadata
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Storage
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import DefinitionError, LakehouseError
 from lakehouse.errors.base import gathering
 from lakehouse.spark.table_version import TableRef
 from lakehouse.spark.types import as_struct
@@ -107,7 +107,7 @@ class Additions:
 
     sensor: str | None = None
     night: Nightly | None = None
-    upkeep: Upkeep | None = None
+    upkeep: Nightly | None = None
 
     @classmethod
     def of(cls, metadata: Mapping[str, dg.MetadataValue[Any]]) -> Self:
@@ -116,7 +116,7 @@ class Additions:
         return cls(
             None if sensor is None else sensor.value,
             None if night is None else Nightly(**_of_json(night.value)),
-            None if upkeep is None else Upkeep(**_of_json(upkeep.value)),
+            None if upkeep is None else Nightly(**_of_json(upkeep.value)),
         )
 
     @property
@@ -127,15 +127,17 @@ class Additions:
         return {name: value for name, value in named.items() if value is not None}
 
     def with_named(
-        self, sensor: str | None, night: str | Nightly | None, upkeep: str | Upkeep | None = None
+        self, sensor: str | None, night: str | Nightly | None, upkeep: str | Nightly | None = None
     ) -> "Additions":
         """The same, but what the caller names wins."""
         checks = Nightly(night) if isinstance(night, str) else night
-        work = Upkeep(upkeep) if isinstance(upkeep, str) else upkeep
+        if checks is not None and checks.max_bytes is not None:
+            raise DefinitionError("max_bytes of Nightly(...) is of upkeep: no check rewrites a file. Leave it out.")
+        work = Nightly(upkeep) if isinstance(upkeep, str) else upkeep
         return Additions(sensor or self.sensor, checks or self.night, work or self.upkeep)
 
 
-def _as_json(named: Nightly | Upkeep) -> dict[str, Any]:
+def _as_json(named: Nightly) -> dict[str, Any]:
     return {**asdict(named), "limit": named.limit.total_seconds()}
 
 
@@ -147,7 +149,7 @@ def incremental(
     definitions: dg.Definitions,
     sensor: str | None = None,
     nightly_checks: str | Nightly | None = None,
-    upkeep: str | Upkeep | None = None,
+    upkeep: str | Nightly | None = None,
 ) -> dg.Definitions:
     """The same definitions, validated and complete: pools, metadata, checks; a sensor, nightly checks, upkeep if named.
 
@@ -167,7 +169,7 @@ def incremental(
         sensor: The name of a `change_sensor` for these tables; None for no sensor.
         nightly_checks: When the nights begin, as a cron schedule; `Nightly(...)` for another limit or time zone. None:
             tables are compared with a recompute only if somebody runs the check.
-        upkeep: When tables are compacted and files removed that no reader needs, as a cron schedule; `Upkeep(...)` for
+        upkeep: When tables are compacted and files removed that no reader needs, as a cron schedule; `Nightly(...)` for
             other limits or a time zone. None: only by the command `lakehouse upkeep`.
 
     Raises:

@@ -10,7 +10,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import dagster as dg
@@ -19,14 +18,13 @@ from lakehouse.commit.rivals import classify
 from lakehouse.cursor.definition import digest
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.contexts import to_log
-from lakehouse.dagster.definitions.night_schedule import end_of_night, night_schedule, refuse_no_limit
+from lakehouse.dagster.definitions.night_schedule import Nightly, end_of_night, night_schedule
 from lakehouse.dagster.expectation_checks import writer_of_table
 from lakehouse.dagster.io_manager import DeltaIOManager
 from lakehouse.dagster.one_driver import driver_tag, runs_writing
 from lakehouse.dagster.run_tags import KEEPING, UPKEEP_OF
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.file_log import FileLog
-from lakehouse.errors import DefinitionError
 from lakehouse.spark.diagnosis import first_line
 from lakehouse.spark.progress import listening
 from lakehouse.spark.table_version import ReadableLogs
@@ -40,34 +38,6 @@ _TRIES = 3
 """So often a night tries a table whose commits other writers defeat. What is left is due in the next night."""
 _LOOK_AGAIN = 30.0
 """So many seconds a night waits before it looks again at tables that runs were writing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Upkeep:
-    """When tables are compacted and past files that no reader needs are removed, and how much of that a night does.
-
-    Args:
-        cron_schedule: When a night begins, as Dagster's schedules say it: "0 4 * * 0".
-        limit: How long after that a statement is still started. A statement that has started is carried out.
-        timezone: The time zone of the cron schedule; None for UTC.
-        max_bytes: How many bytes of files a night rewrites; None for no limit. A partition, or a table without
-            partitions, that is larger is rewritten if it is the first of a night.
-
-    Raises:
-        DefinitionError: A limit is not positive.
-    """
-
-    cron_schedule: str
-    limit: timedelta = timedelta(hours=2)
-    timezone: str | None = None
-    max_bytes: int | None = None
-
-    def __post_init__(self) -> None:
-        refuse_no_limit("Upkeep", self.limit)
-        if self.max_bytes is not None and self.max_bytes <= 0:
-            raise DefinitionError(
-                "max_bytes of Upkeep(...) is not positive. Give a positive number of bytes, or None for no limit."
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +115,7 @@ def tables_to_keep(code_location: CodeLocation) -> list[AssetTable]:
     return [table for table in code_location.tables.values() if writer_of_table(table, code_location) is not None]
 
 
-def upkeep_job(code_location: CodeLocation, upkeep: Upkeep) -> dg.Definitions:
+def upkeep_job(code_location: CodeLocation, upkeep: Nightly) -> dg.Definitions:
     """The job that does what is due of the tables of a code location, and the schedule that starts the job."""
     tables = tables_to_keep(code_location)
     of = {UPKEEP_OF: digest(sorted(table.name for table in tables))}
@@ -176,7 +146,7 @@ class _Night:
     context: dg.OpExecutionContext
     code_location: CodeLocation
     readable: ReadableLogs
-    upkeep: Upkeep
+    upkeep: Nightly
     end: float
 
     def keep(self, tables: Sequence[AssetTable]) -> None:

@@ -19,23 +19,28 @@ _LATE = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Nightly:
-    """When the checks run, and for how long a night starts further ones.
+    """When the work of a night begins, and how much of it a night does: checks, or the upkeep of tables.
 
     Args:
         cron_schedule: When a night begins, as Dagster's schedules say it: "0 3 * * *".
-        limit: How long after that a check is still started. A check that has started is made to its end.
+        limit: How long after that a check, or a statement of upkeep, is still started. What has started is ended.
         timezone: The time zone of the cron schedule; None for UTC.
+        max_bytes: How many bytes of files a night of upkeep rewrites; None for no limit. A partition, or a table
+            without partitions, that is larger is rewritten if it is the first of a night.
 
     Raises:
-        DefinitionError: The limit is not positive.
+        DefinitionError: A limit is not positive.
     """
 
     cron_schedule: str
     limit: timedelta = timedelta(hours=2)
     timezone: str | None = None
+    max_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        refuse_no_limit("Nightly", self.limit)
+        limits = {"limit": self.limit.total_seconds(), "max_bytes": self.max_bytes}
+        for name in (name for name, value in limits.items() if value is not None and value <= 0):
+            raise DefinitionError(f"{name} of Nightly(...) is not positive, so that nothing would be done at night.")
 
 
 def night_schedule(job: dg.JobDefinition, cron_schedule: str, timezone: str | None, text: str) -> dg.ScheduleDefinition:
@@ -77,16 +82,6 @@ def end_of_night(context: dg.OpExecutionContext, limit: timedelta) -> float:
     at = context.run.tags.get(NIGHT)
     begin = time.time() if at is None or context.run.parent_run_id else datetime.fromisoformat(at).timestamp()
     return begin + limit.total_seconds()
-
-
-def refuse_no_limit(name: str, limit: timedelta) -> None:
-    """Refuses a limit that lets nothing start.
-
-    Raises:
-        DefinitionError: The limit is not positive.
-    """
-    if limit <= timedelta():
-        raise DefinitionError(f"The limit of {name}(...) is not positive. Give a positive timedelta.")
 
 
 def _under_way(instance: dg.DagsterInstance, job: dg.JobDefinition) -> dg.DagsterRun | None:

@@ -105,9 +105,12 @@ def test_a_cron_schedule_is_the_consent_and_the_schedule_runs_from_the_start(
     assert zoned.execution_timezone == "Asia/Tokyo"
 
 
-def test_a_limit_that_limits_nothing_is_refused() -> None:
-    with pytest.raises(DefinitionError, match="is not positive"):
-        Nightly(CRON, limit=timedelta())
+def test_a_limit_that_lets_nothing_start_is_refused_and_so_is_one_of_bytes_that_checks_would_rewrite() -> None:
+    for limit in ({"limit": timedelta()}, {"max_bytes": 0}):
+        with pytest.raises(DefinitionError, match="is not positive"):
+            Nightly(CRON, **limit)
+    with pytest.raises(DefinitionError, match="is of upkeep"):
+        incremental(dg.Definitions(), nightly_checks=Nightly(CRON, max_bytes=1))
 
 
 def test_a_night_makes_the_library_s_checks_those_that_have_waited_longest_first(

@@ -123,7 +123,7 @@ class FileLog:
     def file_schema(self, version: int) -> FileSchema | None:
         try:
             delta = self._table_at(version)
-            fields: list[dict[str, Any]] = json.loads(delta.schema().to_json())["fields"]
+            fields: list[dict[str, Any]] = json.loads(delta.schema().to_json(), object_hook=_in_order)["fields"]
             metadata = delta.metadata()
         except (DeltaError, OSError, ValueError):
             return None
@@ -292,6 +292,15 @@ class FileLog:
         code = _CODE.search(causes)
         answer = "" if code is None else f"the store answers {code.group(1)}: "
         return UnreadableLogError.unreadable_log(self._table, answer + causes[:300], READ_IT_LATER)
+
+
+def _in_order(field: dict[str, Any]) -> dict[str, Any]:
+    """A field with its metadata in one order: `deltalake` gives it in another one each time."""
+    match field:
+        case {"name": str(), "metadata": metadata}:
+            return field | {"metadata": dict(sorted(metadata.items()))}
+        case _:
+            return field
 
 
 def _deletions(delta: DeltaTable) -> dict[str, int] | None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, Schema, write_deltalake
+from deltalake.schema import PrimitiveType, StructType
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -318,6 +319,15 @@ def test_a_line_of_a_stored_log_ends_where_json_ends(tmp_path: Path) -> None:
     (tmp_path / "_delta_log" / "0.json").write_text(text, encoding="utf-8")
     for files in (LocalFiles(str(tmp_path)), StoredFiles(Location(str(tmp_path)))):
         assert [json.loads(line) for line in files.lines("0.json")] == entries
+
+
+def test_a_version_has_the_same_types_whenever_it_is_read(tmp_path: Path) -> None:
+    """`deltalake` gives the metadata of a field in another order each time; one commit would have changed the layout."""
+    inner = Field("a", PrimitiveType("integer"), metadata={f"word.{n}": n for n in range(8)})
+    DeltaTable.create(str(tmp_path / "t"), schema=Schema([Field("s", StructType([inner]))]))
+    log = FileLog(Location(str(tmp_path / "t")), "events")
+    found = [log.file_schema(0) for _ in range(9)]
+    assert all(schema is not None and schema.types == found[0].types for schema in found)
 
 
 @pytest.mark.parametrize("feature", ["geospatial", "of-tomorrow"])

@@ -267,7 +267,7 @@ def _look_at(
         raise UpkeepError.not_ours(
             table.name,
             "only Spark can list its files",
-            "Run OPTIMIZE and VACUUM of it in Spark, as docs/how-to/upkeep.md says.",
+            "Its catalog may keep it. Otherwise run OPTIMIZE and VACUUM of it in Spark, as docs/how-to/upkeep.md says.",
         )
     return upkeep
 

@@ -20,6 +20,7 @@ from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
 from lakehouse.spark.progress import Message, tell
 from lakehouse.spark.session import session_of_its_own
 
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _TXN = "spark.databricks.delta.write.txn"
 _LOST = {Meaning.SESSION_ENDED, Meaning.ANSWER_LOST, Meaning.EXECUTOR_LOST}
 
@@ -109,26 +110,26 @@ def _why_refused(attempt: Callable[[], object]) -> str | None:
     """What the platform says; None if it refuses nothing. An error of a connection that is lost is no answer."""
     try:
         attempt()
-    except LakehouseError:
-        raise
     except Exception as error:
-        if _LOST & diagnose(error).keys():
+        if is_lost(error):
             raise
-        details: Any = getattr(
-            error, "details", None
-        )  # PySpark lets an error of gRPC through where it clones a session
+        # PySpark lets an error of gRPC through where it clones a session.
+        details: Any = getattr(error, "details", None)
         return str(details()) if callable(details) else first_line(error)
     return None
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether an error is that of a connection that is lost, and so says nothing of what a session can."""
+    return isinstance(error, LakehouseError) or bool(_LOST & diagnose(error).keys())
 
 
 def _hand_over(
     stack: ExitStack, rows: DataFrame, application_id: str, epoch: int, user_metadata: str
 ) -> tuple[SparkSession, str]:
     view = f"lakehouse_{uuid4().hex}"
-    own = stack.enter_context(session_of_its_own(rows.sparkSession))
-    own.conf.set(f"{_TXN}AppId", application_id)
-    own.conf.set(f"{_TXN}Version", str(epoch))
-    own.conf.set("spark.databricks.delta.commitInfo.userMetadata", user_metadata)
+    transaction = {f"{_TXN}AppId": application_id, f"{_TXN}Version": str(epoch), USER_METADATA: user_metadata}
+    own = stack.enter_context(session_of_its_own(rows.sparkSession, transaction))
     rows.createOrReplaceGlobalTempView(view)
     stack.callback(rows.sparkSession.catalog.dropGlobalTempView, view)
     return own, f"global_temp.{quote(view)}"

@@ -1,6 +1,6 @@
 """Sessions that nothing else uses, the settings that each needs, and small work without compiled code."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -158,21 +158,31 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def session_of_its_own(spark: SparkSession) -> Generator[SparkSession]:
-    """A session like this one: classic Spark has `newSession`, which knows only defaults; Connect has clones."""
+def session_of_its_own(spark: SparkSession, settings: Mapping[str, str] = {}) -> Generator[SparkSession]:
+    """A session like this one, with more settings.
+
+    Classic Spark has `newSession`, which knows only defaults; Connect has clones.
+    """
     if not is_connect(spark):
         own = spark.newSession()
         _follow(own, spark)
         _use(own, spark)
+        _set(own, settings)
         yield own  # stopping it would stop Spark; it goes with its last reference
         return
     clone = _clone(spark)
     try:
         _use(clone, spark)  # a clone has the settings, and begins in the default catalog
+        _set(clone, settings)
         with watching(clone):
             yield clone
     finally:
         _end(clone)
+
+
+def _set(own: SparkSession, settings: Mapping[str, str]) -> None:
+    for name, value in settings.items():
+        own.conf.set(name, value)
 
 
 def _clone(spark: Any) -> Any:

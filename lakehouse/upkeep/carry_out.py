@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import assert_never
 from urllib.parse import unquote
@@ -13,7 +14,9 @@ from lakehouse.commit.execute import save_mark
 from lakehouse.cursor.again import again
 from lakehouse.delta.location import scheme_of
 from lakehouse.delta.text import literal
-from lakehouse.spark.progress import watching
+from lakehouse.spark.abilities import USER_METADATA, is_lost
+from lakehouse.spark.diagnosis import first_line
+from lakehouse.spark.progress import Message, tell, watching
 from lakehouse.spark.session import session_of_its_own
 from lakehouse.spark.table_version import TableRef
 from lakehouse.upkeep.due import FREED, TableUpkeep, UpkeepStep, UpkeepWork
@@ -87,21 +90,33 @@ class Worker:
 
     def _free(self, upkeep: TableUpkeep) -> bool:
         """Removes past files, in a session of its own: neither its settings nor what it records concern another."""
-        with session_of_its_own(self.spark) as own:
-            own.conf.set("spark.databricks.delta.vacuum.logging.enabled", "true")  # on S3 it is off by default
-            if upkeep.by_inventory:
-                # RETAIN 0 is about what is listed alone (ADR 48).
-                own.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-            plain = [f"VACUUM {self.ref.identifier}"]
-            statements = list(_by_inventory(self.ref, upkeep.unneeded)) if upkeep.by_inventory else plain
-            for place, statement in enumerate(statements, 1):
-                if place > 1 and self.is_late():
-                    return False
-                if place == len(statements):  # only the last may say that everything up to the horizon is gone
-                    metadata = json.dumps({FREED: upkeep.horizon})
-                    own.conf.set("spark.databricks.delta.commitInfo.userMetadata", metadata)
+        settings = {"spark.databricks.delta.vacuum.logging.enabled": "true"}  # on S3 it is off by default
+        statements = [f"VACUUM {self.ref.identifier}"]
+        if upkeep.by_inventory:
+            # RETAIN 0 is about what is listed alone (ADR 48).
+            settings["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
+            statements = list(_by_inventory(self.ref, upkeep.unneeded))
+        for place, statement in enumerate(statements, 1):
+            if place > 1 and self.is_late():
+                return False
+            if place == len(statements):  # only the last may say that everything up to the horizon is gone
+                settings[USER_METADATA] = json.dumps({FREED: upkeep.horizon})
+            with ExitStack() as stack:
+                try:
+                    own = stack.enter_context(session_of_its_own(self.spark, settings))
+                except Exception as error:
+                    if is_lost(error):
+                        raise
+                    return self._free_without_settings(error)
                 with watching(own):
                     own.sql(statement).collect()
+        return True
+
+    def _free_without_settings(self, refused: Exception) -> bool:
+        """Removes what the table no longer promises to anybody, where the platform allows no session for VACUUM."""
+        what = "What a reader no longer needs goes once the table keeps it for nobody, and VACUUM stays due until then"
+        tell(Message(f"Spark refuses the settings of VACUUM ({first_line(refused)}). {what}."))
+        self.spark.sql(f"VACUUM {self.ref.identifier}").collect()
         return True
 
 

@@ -31,11 +31,11 @@ from lakehouse.cli.command import (
 from lakehouse.cli.pages.screen import GOOD, NAME, QUIET, WAITING, WRONG, assemble
 from lakehouse.cli.spark import status
 from lakehouse.delta.commit_info import count_of
-from lakehouse.errors import LakehouseError, in_short
+from lakehouse.errors import LakehouseError, clause, in_short
 from lakehouse.server.jars import DIRECTORY, delta_jars, missing
 from lakehouse.server.jvm import java, java_problem
 from lakehouse.server.rendezvous import Rendezvous
-from lakehouse.server.versions import TESTED
+from lakehouse.server.versions import TESTED, pyspark_of
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -80,6 +80,14 @@ def of_machine() -> Iterator[Symptom]:
 
 def _of_package(package: str, program: str) -> Iterator[Symptom]:
     tested = TESTED[program]
+    brought = pyspark_of() if package == "pyspark" else ()
+    if len(brought) > 1:
+        mend = "pip uninstall pyspark && pip install --force-reinstall --no-deps databricks-connect"
+        yield Symptom(program, Health.WRONG, f"{' is in force over '.join(brought)}: their files mix", mend)
+        return
+    if brought and not brought[0].startswith("pyspark "):
+        yield Symptom(program, Health.GOOD, f"the pyspark of {brought[0]}")
+        return
     try:
         installed = version(package)
     except PackageNotFoundError:
@@ -98,6 +106,8 @@ def _of_package(package: str, program: str) -> Iterator[Symptom]:
 def _of_jars() -> Symptom:
     try:
         wanted = delta_jars()
+    except PackageNotFoundError:  # the pyspark is another package's
+        return Symptom("Delta's jars", Health.GOOD, "none are needed here")
     except Exception as error:  # there is no Delta for the installed Spark, which stands above
         return Symptom("Delta's jars", Health.WRONG, str(error))
     absent = missing(DIRECTORY, wanted)
@@ -216,9 +226,9 @@ def _of_definitions(given: Namespace, defs: "dg.Definitions") -> Iterator[Sympto
     yield from _of_dagster()
     if given.spark:
         for key, manager in managers.items():
-            yield _of_session(key, manager)
+            yield of_session(key, manager)
             if given.scratch is not None:
-                yield from _of_scratch(key, manager, given.scratch)
+                yield from of_scratch(key, manager, given.scratch)
 
 
 def _of_local_spark(spark: "LocalSpark", words: Sequence[str]) -> Iterator[Symptom]:
@@ -260,33 +270,40 @@ def _of_dagster() -> Iterator[Symptom]:
         yield Symptom("Instance", Health.WRONG, f"{home} cannot be opened: {in_short(error)}")
 
 
-def _of_session(key: str, manager: "DeltaIOManager") -> Symptom:
+def of_session(key: str, manager: "DeltaIOManager") -> Symptom:
     """Whether the Spark of an IO manager starts, and is one that was tested, with settings that lose no rows."""
-    from lakehouse.dagster.resources import VERSION_OF_DELTA
+    from lakehouse.dagster.resources import version_of_delta
 
     try:
         session = manager.session()
-        delta = session.sql(VERSION_OF_DELTA).collect()[0][0]
+        delta = version_of_delta(session)
     except LakehouseError as error:
         return Symptom(f"Spark of {key}", Health.WRONG, str(error))
     except Exception as error:  # whatever a Spark raises that does not start
         return Symptom(f"Spark of {key}", Health.WRONG, in_short(error))
-    return Symptom(f"Spark of {key}", Health.GOOD, f"Spark {session.version} with Delta {delta} answers")
+    of = "a Delta of the platform's own" if delta is None else f"Delta {delta}"
+    return Symptom(f"Spark of {key}", Health.GOOD, f"Spark {session.version} with {of} answers")
 
 
-def _of_scratch(key: str, manager: "DeltaIOManager", name: str) -> Iterator[Symptom]:
+def of_scratch(key: str, manager: "DeltaIOManager", name: str) -> Iterator[Symptom]:
     """What the Spark of an IO manager can, tried out on a table; and whether exactly once can be kept there."""
     from lakehouse.cli.scratch import try_out
+    from lakehouse.spark.abilities import is_lost
 
     try:
         trials = try_out(manager.session(), name)
     except Exception as error:  # whatever a Spark raises that does not start, or goes away
-        yield Symptom(f"Spark of {key}", Health.WRONG, in_short(error))
+        is_gone = is_lost(error) and not isinstance(error, LakehouseError)
+        why = "Spark went away while it was tried out" if is_gone else clause(in_short(error))
+        what = f"{why}. The next call of this command drops {name} if it was left."
+        yield Symptom(f"Spark of {key}", Health.WRONG, what)
         return
     for trial in trials:
         health = Health.WRONG if trial.is_needed else Health.LOOK
         what = trial.about if trial.problem is None else f"{trial.about}: {trial.problem}"
         yield Symptom(f"Spark of {key}", Health.GOOD if trial.problem is None else health, what)
+    if len(trials) == 1:  # without a table nothing else was tried
+        return
     broken = [trial.about for trial in trials if trial.is_needed and trial.problem is not None]
     what = f"cannot be kept: {', '.join(broken)}" if broken else "can be kept"
     yield Symptom("Exactly once", Health.WRONG if broken else Health.GOOD, what)

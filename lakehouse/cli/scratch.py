@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from lakehouse.delta.text import name_parts, quote
-from lakehouse.spark.abilities import RefusedStatementError, handed_over, why_no_checkpoints
-from lakehouse.spark.diagnosis import first_line
+from lakehouse.spark.abilities import RefusedStatementError, handed_over, is_lost, why_no_checkpoints
+from lakehouse.spark.diagnosis import first_line, refusal
 
 _APPLICATION = "lakehouse doctor"
+_OURS = "lakehouse.scratch"
+"""The property of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +32,31 @@ class Trial:
 def try_out(spark: SparkSession, name: str) -> list[Trial]:
     """Tries each way to write on a new table of this name in the catalog, each twice with one transaction.
 
-    The table is dropped, however the trials end. A table that was there before is left alone.
+    The table is dropped; if Spark goes away, by the next call. Another table of this name is left alone.
+
+    Raises:
+        Exception: Spark went away, whatever it raises then.
     """
     table = ".".join(quote(part) for part in name_parts(name))
-    new = spark.range(3).write.format("delta").option("delta.enableChangeDataFeed", "true")
-    created = _attempt("a new table", lambda: new.mode("error").saveAsTable(table))
+    _attempt("what an earlier call has left", lambda: _drop(spark, table))
+    new = spark.range(3).writeTo(table).using("delta").tableProperty(_OURS, _APPLICATION)
+    created = _attempt("a new table", new.tableProperty("delta.enableChangeDataFeed", "true").create)
     if created.problem is not None:
         return [created]
-    try:
-        trials = [created, *_of_writes(spark, table), _attempt("the change feed", lambda: _read_feed(spark, table))]
-    finally:
-        dropped = _attempt(f"{name} is dropped", lambda: spark.sql(f"DROP TABLE {table}").collect())
-    checkpoint = Trial("computed rows are kept (localCheckpoint)", why_no_checkpoints(spark), is_needed=False)
-    return [*trials, checkpoint, dropped]
+    return [
+        created,
+        *_of_writes(spark, table),
+        _attempt("the change feed", lambda: _read_feed(spark, table)),
+        Trial("computed rows are kept (localCheckpoint)", why_no_checkpoints(spark), is_needed=False),
+        _attempt(f"{name} is dropped", lambda: spark.sql(f"DROP TABLE {table}").collect(), is_needed=False),
+    ]
+
+
+def _drop(spark: SparkSession, table: str) -> None:
+    if spark.catalog.tableExists(table):
+        properties = spark.sql(f"SHOW TBLPROPERTIES {table}").collect()
+        if any(each["key"] == _OURS for each in properties):
+            spark.sql(f"DROP TABLE {table}").collect()
 
 
 def _of_writes(spark: SparkSession, table: str) -> Iterator[Trial]:
@@ -108,5 +122,9 @@ def _attempt(about: str, attempt: Callable[[], object], *, is_needed: bool = Tru
     except RefusedStatementError as error:
         return Trial(about, f"refused, so rows are replaced instead: {error}", is_needed=False)
     except Exception as error:  # whatever a platform says
-        return Trial(about, first_line(error), is_needed)
+        if is_lost(error):
+            raise
+        refused = refusal(error)
+        problem = first_line(error) if refused is None else f"[{refused.condition}] {refused.sentence}"
+        return Trial(about, problem, is_needed)
     return Trial(about, None, is_needed)

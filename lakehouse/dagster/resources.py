@@ -23,9 +23,6 @@ from lakehouse.server.versions import give_jar, refuse_other_client, refuse_othe
 from lakehouse.spark.diagnosis import Meaning, diagnose, first_line
 from lakehouse.spark.session import is_connect
 
-VERSION_OF_DELTA = "SELECT java_method('io.delta.package', 'VERSION')"
-"""The query for the version of a session's Delta."""
-
 
 def value_of(text: str) -> str:
     """A field's value. Dagster puts a variable's value in its place in runs alone; sensors and commands ask here.
@@ -58,7 +55,8 @@ def refuse_unfit(session: SparkSession) -> tuple[str, ...]:
     with as_other_jars(spark):
         settings = session.conf.getAll
         refuse_other_jars(spark, settings)
-        if settings.get("spark.driver.extraClassPath", "").startswith(class_path(jars=delta_jars(spark))):
+        path = settings.get("spark.driver.extraClassPath", "")
+        if builds == [None] and path.startswith(class_path(jars=delta_jars(spark))):
             return ()  # the pinned jars, checked when Spark was started
         delta = version_of_delta(session)
     if delta is not None:
@@ -96,7 +94,7 @@ def as_other_jars(spark: str) -> Generator[None]:
 def version_of_delta(session: SparkSession) -> str | None:
     """The version of a session's Delta; None where Spark does not say, as on a platform with a Delta of its own."""
     try:
-        (row,) = session.sql(VERSION_OF_DELTA).collect()
+        (row,) = session.sql("SELECT java_method('io.delta.package', 'VERSION')").collect()
     except Exception as error:
         if Meaning.OTHER_JARS in diagnose(error):
             raise

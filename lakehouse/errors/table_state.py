@@ -23,8 +23,9 @@ _ADVICE = {
         "Name the columns of Table(cluster_by=...) in delta.dataSkippingStatsColumns, or let "
         "delta.dataSkippingNumIndexedCols reach them."
     ),
+    "INSUFFICIENT_PERMISSIONS": "Let the user of the runs SELECT and MODIFY {table}, and SELECT its sources.",
 }
-"""What to do about conditions of Delta whose own sentence does not say so."""
+"""What to do about conditions whose own sentence does not say so."""
 
 Adoption: TypeAlias = Literal["compare", "go on", "take the extract", "refuse", "quarantine"]
 """How an asset can adopt the table of another program: it compares the rows with its result, adds later rows to them,
@@ -56,11 +57,11 @@ class TableError(WriteError):
     @classmethod
     @with_code("DELTA_REFUSED")
     def delta_refused(cls, asset: str, table: str, condition: str, problem: str) -> Self:
-        """Delta refused what a run asks of a table, for a reason that stays until somebody changes it."""
+        """Delta or a catalog refused what a run asks of a table, for a reason that stays until somebody changes it."""
         advice = _ADVICE.get(condition.split(".", maxsplit=1)[0], "").format(table=table)
         return cls(
-            f"Delta refuses a run of '{asset}', whose table is {table}: [{condition}] {clause(problem)}.",
-            f"Nothing was written. {advice or 'Change what Delta names: the next run would be refused as well.'}",
+            f"A run of '{asset}', whose table is {table}, is refused: [{condition}] {clause(problem)}.",
+            f"Nothing was written. {advice or 'Change what is named: the next run would be refused as well.'}",
         )
 
     @classmethod

@@ -1,8 +1,12 @@
 """The versions that the library is tested with: the one table of them, for the code, pyproject.toml and the README."""
 
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
 
 from lakehouse.errors import SetupError
 
@@ -88,6 +92,31 @@ def minor(version: str) -> str:
     return ".".join(str(number) for number in _numbers(version)[:2])
 
 
+_BRING_PYSPARK = ("pyspark", "databricks-connect")
+"""The packages whose files are `pyspark`; without a word, each writes over those of the other."""
+
+
+def pyspark_of() -> tuple[str, ...]:
+    """The packages that have brought `pyspark`, with their versions: first the one whose files are in force."""
+    brought = list[tuple[bool, str]]()
+    for name in _BRING_PYSPARK:
+        try:
+            package = distribution(name)
+        except PackageNotFoundError:
+            continue
+        brought.append((_is_in_force(package), f"{name} {package.version}"))
+    return tuple(name for _, name in sorted(brought, reverse=True))
+
+
+def _is_in_force(package: Distribution) -> bool:
+    """Whether the file of pyspark's version is as the package brought it."""
+    for file in package.files or ():
+        if file.as_posix() == "pyspark/version.py" and file.hash is not None:
+            content = Path(str(file.locate())).read_bytes()
+            return urlsafe_b64encode(sha256(content).digest()).rstrip(b"=").decode() == file.hash.value
+    return False
+
+
 def refuse_other_client(server: str, client: str) -> None:
     """Refuses a Spark Connect server whose minor version is not that of this process's PySpark.
 
@@ -96,7 +125,8 @@ def refuse_other_client(server: str, client: str) -> None:
     """
     if minor(server) != minor(client):
         raise SetupError.other_spark(
-            f"PySpark {client} of this process is the client of a Spark Connect server of Spark {server}",
+            f"PySpark {client} of this process ({' over '.join(pyspark_of())}) is the client of a Spark Connect "
+            f"server of Spark {server}",
             f'Install "pyspark[connect]=={minor(server)}.*", or connect to a server of Spark {minor(client)}',
         )
 

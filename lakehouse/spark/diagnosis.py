@@ -12,8 +12,9 @@ from typing import Any
 
 _WIRE = frozenset({"pyspark", "py4j", "grpc", "delta"})
 _PYTHON = re.compile(r"[\w.]*python\.PythonException|Traceback \(most recent call last\)")
-_OF_THE_ASSET = re.compile(r"SQLSTATE: (?:21|22|23|38|39|42|P0)")
-"""SQL's classes for faults of data, constraints, functions and names: they come with the expression."""
+_OF_THE_ASSET = re.compile(r"SQLSTATE: (?:21|22|23|38|39|42(?!501)|P0)")
+"""SQL's classes for faults of data, constraints, functions and names: they come with the expression. 42501 is a right
+that the user lacks."""
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)(?:\.([A-Z0-9_]+))?\]")
 _SHOWS_TRACE = "_display_stacktrace"
 """Of an exception of Spark Connect: whether its text ends with the JVM's stack trace."""
@@ -190,8 +191,12 @@ TEMPORARY = (Meaning.VERSION_EXPIRED, Meaning.EXECUTOR_LOST, Meaning.ROWS_LOST, 
 run pins a newer one."""
 _BY_CONDITION_ALONE = {*TEMPORARY, Meaning.FILE_GONE}
 """What an error of Delta means by its condition alone: beside it, its text may quote anything."""
-_OF_DELTA = re.compile(
-    r"\[(DELTA_[A-Z0-9_]+)(?:\.([A-Z0-9_]+))?\] (.*?)(?=\s*(?:SQLSTATE:|\n\s*at |\n\s*JVM stacktrace|\Z))", re.DOTALL
+_REFUSES = ("DELTA_", "INSUFFICIENT_PERMISSIONS")
+"""How conditions begin by which Delta, or a catalog with grants, refuses."""
+_REFUSAL = re.compile(
+    r"\[((?:DELTA_|INSUFFICIENT_PERMISSIONS)[A-Z0-9_]*)(?:\.([A-Z0-9_]+))?\] "
+    r"(.*?)(?=\s*(?:SQLSTATE:|\n\s*at |\n\s*JVM stacktrace|\Z))",
+    re.DOTALL,
 )
 _UNREADABLE = (Meaning.FEED_GONE, Meaning.VERSION_EXPIRED, Meaning.LOG_BROKEN, Meaning.FILE_GONE)
 
@@ -264,24 +269,24 @@ def why_temporary(error: BaseException) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What Delta has refused."""
+    """What Delta, or a catalog with grants, has refused."""
 
     condition: str
     sentence: str
 
 
 def refusal(error: BaseException) -> Refusal | None:
-    """Delta's refusal, if an exception or one of its causes is one."""
+    """The refusal of Delta or a catalog, if an exception or one of its causes is one."""
     for cause in causes(error):
         evidence = Evidence.of(cause)
-        is_delta = (evidence.condition or "").startswith("DELTA_")
-        if evidence.of_the_asset and not is_delta:  # the asset's own words may name any condition
+        is_refusal = (evidence.condition or "").startswith(_REFUSES)
+        if evidence.of_the_asset and not is_refusal:  # the asset's own words may name any condition
             continue
-        words = _OF_DELTA.search(message(cause) if is_delta else evidence.trace)
+        words = _REFUSAL.search(message(cause) if is_refusal else evidence.trace)
         if words is not None:
             name, part, sentence = words.groups()
             return Refusal(f"{name}.{part}" if part else name, " ".join(sentence.split())[:400])
-        if is_delta:
+        if is_refusal:
             return Refusal(str(evidence.condition), first_line(cause))
     return None
 

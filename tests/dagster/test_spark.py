@@ -75,6 +75,17 @@ def test_a_session_says_which_delta_it_has(spark: SparkSession):
     assert version_of_delta(spark) == version("delta-spark")
 
 
+def test_a_vendor_s_build_needs_no_jars_that_this_library_has_pinned(spark: SparkSession):
+    """A real session that says of itself what one on EMR says."""
+
+    path = {"spark.driver.extraClassPath": "/usr/lib/hadoop/*"}
+    of_a_vendor: Any = SimpleNamespace(
+        version="4.3.0-amzn-0", conf=SimpleNamespace(getAll=path), newSession=spark.newSession, sql=spark.sql
+    )
+    (build,) = refuse_unfit(of_a_vendor)
+    assert build.startswith("Spark 4.3.0-amzn-0 (tested: ")
+
+
 def test_the_names_of_the_shell_are_tables_and_their_history(lake: Lake):
     lake.create("gold/totals", [(1, "a")], "id int, name string")
     lake.sql(f"DELETE FROM {lake.ref('gold/totals').identifier}")

@@ -2,9 +2,13 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
+from benchmarks.harness.earlier import set_back
+from lakehouse import DeltaIOManager
+from lakehouse.cli.doctor import Health, of_session
 from lakehouse.cli.scratch import try_out
 from lakehouse.commit import commit as loop
 from lakehouse.commit.attempt import Writing
@@ -14,15 +18,22 @@ from lakehouse.delta.log import Head
 from lakehouse.difference.statements import Planned
 from lakehouse.server.connect import leave_all
 from lakehouse.spark.abilities import abilities
+from lakehouse.spark.progress import listening
+from lakehouse.upkeep.due import UpkeepWork
 from tests.support.for_each import for_each
-from tests.support.governed import Wall, governed
+from tests.support.governed import SETTABLE, Wall, governed
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 from tests.support.ready_runs import KEYED, committed, copy
+from tests.upkeep.by_hand import carry_out, look
+from tests.upkeep.test_upkeep_on_spark import ONLY_FREE, present
 
 pytestmark = [pytest.mark.governed, pytest.mark.timeout(1500)]
 
 OF_STATEMENTS = {Wall.GLOBAL_VIEWS, Wall.SETTINGS, Wall.CLONES}
-TOGETHER = ",".join(wall.value for wall in Wall)
+OVERCOME = [wall for wall in Wall if wall is not Wall.MODIFY]
+TOGETHER = ",".join(wall.value for wall in OVERCOME)
+SCRATCH = "default.doctors_scratch"
 EDITS = {
     "few rows": "UPDATE {src} SET v = 7 WHERE id < 5",
     "one row": "DELETE FROM {src} WHERE id = 3",
@@ -38,10 +49,10 @@ LIMITS = {"rows at the driver": MEASURED, "rows in Spark": Limits(driver_rows=0,
 
 
 @contextmanager
-def behind(walls: str, spark: LocalSpark, lake: Lake) -> Generator[Lake]:
+def behind(walls: str, spark: LocalSpark, lake: Lake, *rest: Any) -> Generator[Lake]:
     """A lake whose session is a new one, behind walls."""
     leave_all()
-    with governed([Wall(name) for name in walls.split(",")]):
+    with governed([Wall(name) for name in walls.split(",") if name], *rest):
         session = spark.spark_session
         yield Lake(session, lake.root)
         leave_all()
@@ -56,7 +67,7 @@ def create(lake: Lake) -> None:
     ).collect()
 
 
-@for_each("walls, rows", [*((wall.value, "rows in Spark") for wall in Wall), (TOGETHER, "rows at the driver")])
+@for_each("walls, rows", [*((wall.value, "rows in Spark") for wall in OVERCOME), (TOGETHER, "rows at the driver")])
 def test_a_table_follows_its_source_over_walls(local_spark: LocalSpark, lake: Lake, walls: str, rows: str) -> None:
     root = lake.root / walls
     root.mkdir()
@@ -99,8 +110,72 @@ def test_what_a_session_can_is_tried_out_on_a_table_that_is_gone_afterwards(
     local_spark: LocalSpark, lake: Lake
 ) -> None:
     with behind(TOGETHER, local_spark, lake) as behind_walls:
-        trials = {trial.about: trial for trial in try_out(behind_walls.spark, "default.doctors_scratch")}
+        session = of_session("io_manager", DeltaIOManager(spark=local_spark, root=str(lake.root)))
+        assert session.health is Health.GOOD and "a Delta of the platform's own" in session.what
+        trials = {trial.about: trial for trial in try_out(behind_walls.spark, SCRATCH)}
         assert [trial for trial in trials.values() if trial.is_needed and trial.problem is not None] == []
         merge = trials["MERGE, repeated with its transaction"]
-        assert merge.problem is not None and "refused, so rows are replaced instead: [" in merge.problem
-        assert not behind_walls.spark.catalog.tableExists("default.doctors_scratch")
+        assert merge.problem is not None and "refused, so rows are replaced instead: " in merge.problem
+        assert not behind_walls.spark.catalog.tableExists(SCRATCH)
+
+
+@for_each("passing", range(3))
+def test_a_setting_that_is_refused_after_others_passed_leaves_nothing_half_done(
+    local_spark: LocalSpark, lake: Lake, passing: int
+) -> None:
+    delta = "spark.databricks.delta."
+    of_a_transaction = [f"{delta}write.txnAppId", f"{delta}write.txnVersion", f"{delta}commitInfo.userMetadata"]
+    lake.root.joinpath(str(passing)).mkdir()
+    lake = Lake(lake.spark, lake.root / str(passing))
+    settable = {*SETTABLE, *of_a_transaction[:passing]}
+    with behind("settings", local_spark, lake, settable) as behind_walls, in_force(LIMITS["rows in Spark"]):
+        create(behind_walls)
+        behind_walls.materialize(copy, KEYED)
+        for edit in EDITS.values():
+            behind_walls.sql(edit)
+            behind_walls.materialize(copy, KEYED)
+        assert behind_walls.rows("copy") == behind_walls.rows("src")
+        assert len(behind_walls.commits("copy")) == 1 + len(EDITS)
+        refused = abilities(behind_walls.spark).statements
+        assert refused is not None and of_a_transaction[passing] in refused
+    kept = local_spark.spark_session.conf.getAll.keys() & set(of_a_transaction)
+    assert not kept
+
+
+@for_each("walls", ["modify", f"{TOGETHER},modify"])
+def test_a_catalog_that_denies_modify_is_quoted_and_nothing_is_written(
+    local_spark: LocalSpark, lake: Lake, walls: str
+) -> None:
+    lake.root.joinpath(walls).mkdir()
+    lake = Lake(local_spark.spark_session, lake.root / walls)
+    create(lake)
+    lake.materialize(copy, KEYED)
+    denied = raises_code("DELTA_REFUSED", match="INSUFFICIENT_PERMISSIONS.*not have MODIFY on.*Nothing was written")
+    for edit in EDITS.values():
+        lake.sql(edit)
+        before = lake.rows("copy"), lake.commits("copy")
+        with behind(walls, local_spark, lake) as behind_walls, in_force(LIMITS["rows in Spark"]), denied:
+            behind_walls.materialize(copy, KEYED)
+        assert (lake.rows("copy"), lake.commits("copy")) == before
+        lake.materialize(copy, KEYED)
+    with behind(walls, local_spark, lake) as behind_walls:
+        trials = {trial.about.split(",")[0]: trial for trial in try_out(behind_walls.spark, SCRATCH)}
+        for way in ("append", "replaceWhere", "replaceOn"):
+            problem = trials[way].problem
+            assert problem is not None and "have MODIFY on" in problem, way
+    assert not lake.spark.catalog.tableExists(SCRATCH)
+
+
+def test_upkeep_frees_files_where_no_session_for_vacuum_is_allowed(local_spark: LocalSpark, lake: Lake) -> None:
+    lake.spark = local_spark.spark_session
+    create(lake)
+    lake.sql("DELETE FROM {src} WHERE id % 2 = 0")
+    set_back(lake.root / "src", 30)
+    with behind(TOGETHER, local_spark, lake) as behind_walls:
+        lake.spark, needed = behind_walls.spark, look(lake, "src", ONLY_FREE)
+        assert [task.work for task in needed.tasks] == [UpkeepWork.FREE]
+        before = present(lake)
+        with listening(lake.hear):
+            carry_out(lake, needed)
+        assert present(lake) == before - {file.path for file in needed.unneeded} != before
+        assert any("Spark refuses the settings of VACUUM" in said for said in lake.told)

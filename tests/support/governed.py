@@ -1,7 +1,7 @@
 """A Spark that somebody else governs: a gateway before a Connect server, with walls that can each be put up alone.
 
 What passes is the real server's work. What a wall refuses is answered on the wire as the platform answers it; the table
-of walls, with the public sources of their answers, is in docs/reference/environments.md.
+of walls, with the public sources of their answers, is in docs/how-to/platforms.md.
 """
 
 import json
@@ -18,6 +18,7 @@ from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # pyright: ignore[reportMissingTypeStubs]
 from grpc_status import rpc_status
 from pyspark.sql.connect.proto import base_pb2 as messages
+from pyspark.sql.connect.proto import commands_pb2 as commands
 
 from lakehouse.server.connect import Channel
 
@@ -31,9 +32,11 @@ SETTABLE = frozenset(
         "spark.sql.shuffle.partitions",
     }
 )
+_MODE: Any = commands.WriteOperation
 _READABLE = ("spark.sql.", "spark.python.")
 """What the client itself asks for has names like these; of other settings a platform may not even tell the value."""
 _SET = re.compile(r"\s*SET\s+(?:`([^`]+)`|(\S+?))\s*=", re.IGNORECASE)
+_MODIFIES = re.compile(r"\s*(?:INSERT|MERGE|UPDATE|DELETE|ALTER|OPTIMIZE|REORG|VACUUM)\b", re.IGNORECASE)
 _JVM = re.compile(r"\b(?:java_method|reflect|try_reflect)\s*\(", re.IGNORECASE)
 
 
@@ -45,6 +48,7 @@ class Wall(Enum):
     CLONES = "clones"
     CACHES = "caches"
     JVM = "jvm"
+    MODIFY = "modify"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,29 +80,27 @@ def _not_available(setting: str) -> Answer:
     return Answer("CONFIG_NOT_AVAILABLE", f"Configuration {setting} is not available.", "42K0I")
 
 
-def refused(method: str, request: Any, walls: Collection[Wall]) -> Answer | None:
+def refused(method: str, request: Any, walls: Collection[Wall], settable: Collection[str]) -> Answer | None:
     """How the platform answers a request; None if the request passes to the server."""
     match method:
-        case "CloneSession" if Wall.CLONES in walls:
-            return Answer("UNSUPPORTED_FEATURE", "Sessions cannot be cloned.", "0A000")
         case "Config" if Wall.SETTINGS in walls:
-            return _of_config(request.operation)
+            return _of_config(request.operation, settable)
         case "AnalyzePlan" if Wall.CACHES in walls and request.HasField("persist"):
             return _serverless("PERSIST TABLE")
         case "ExecutePlan":
-            return _of_plan(request.plan, walls)
+            return _of_plan(request.plan, walls, settable)
         case _:
             return None
 
 
-def _of_config(operation: Any) -> Answer | None:
+def _of_config(operation: Any, settable: Collection[str]) -> Answer | None:
     changed = [pair.key for pair in operation.set.pairs] + list(operation.unset.keys)
     asked = [*operation.get.keys, *(pair.key for pair in operation.get_with_default.pairs)]
-    refused_ = [key for key in changed if key not in SETTABLE] + [key for key in asked if not key.startswith(_READABLE)]
+    refused_ = [key for key in changed if key not in settable] + [key for key in asked if not key.startswith(_READABLE)]
     return _not_available(refused_[0]) if refused_ else None
 
 
-def _of_plan(plan: Any, walls: Collection[Wall]) -> Answer | None:
+def _of_plan(plan: Any, walls: Collection[Wall], settable: Collection[str]) -> Answer | None:
     command = plan.command
     if Wall.GLOBAL_VIEWS in walls and command.create_dataframe_view.is_global:
         return _serverless("GLOBAL TEMPORARY VIEW")
@@ -107,13 +109,23 @@ def _of_plan(plan: Any, walls: Collection[Wall]) -> Answer | None:
     text = command.sql_command.input.sql.query or command.sql_command.sql or plan.root.sql.query
     setting = _SET.match(text)
     name = None if setting is None else setting.group(1) or setting.group(2)
-    if Wall.SETTINGS in walls and name is not None and name not in SETTABLE:
+    if Wall.SETTINGS in walls and name is not None and name not in settable:
         return _not_available(name)
+    if Wall.MODIFY in walls and (_MODIFIES.match(text) or _adds_rows(command)):
+        sentence = "Insufficient privileges:\nUser does not have MODIFY on Table 'main.shop.orders'."
+        return Answer("INSUFFICIENT_PERMISSIONS", sentence, "42501")
     if Wall.JVM in walls and _JVM.search(text):
-        return _serverless("Calling a method of Java")
+        return Answer("NOT_SUPPORTED_WITH_DB_SQL", "REFLECTION is not supported on a SQL warehouse.", "0A000")
     return None
 
 
+def _adds_rows(command: Any) -> bool:
+    """Whether a command writes rows to a table that may be there; who creates a table may write to it."""
+    mode = command.write_operation.mode
+    return command.HasField("write_operation") and mode in (_MODE.SAVE_MODE_APPEND, _MODE.SAVE_MODE_OVERWRITE)
+
+
+_SERVICE = "spark.connect.SparkConnectService/"
 _REQUESTS: dict[str, Any] = {
     "Config": messages.ConfigRequest,
     "AnalyzePlan": messages.AnalyzePlanRequest,
@@ -122,11 +134,10 @@ _REQUESTS: dict[str, Any] = {
 
 
 class Gateway(grpc.GenericRpcHandler):
-    """Passes every request on to a server, except those that a wall refuses."""
+    """Passes every request on to a server, except those that a wall refuses, and all after a number of them."""
 
-    def __init__(self, port: int, walls: Collection[Wall]) -> None:
-        self.walls = walls
-        self.refusals: list[Answer] = []
+    def __init__(self, port: int, walls: Collection[Wall], settable: Collection[str], left: int | None) -> None:
+        self.walls, self.settable, self.left = walls, settable, left
         credentials = grpc.local_channel_credentials()
         self._upstream: Any = grpc.secure_channel(f"127.0.0.1:{port}", credentials, _UNLIMITED)
         self._server = grpc.server(ThreadPoolExecutor(64), [self], options=_UNLIMITED)
@@ -170,11 +181,15 @@ class Gateway(grpc.GenericRpcHandler):
         return behave
 
     def _refuse(self, name: str, request: Any, context: Any) -> None:
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                context.abort(grpc.StatusCode.UNAVAILABLE, "The server went away.")
+        if name == "CloneSession" and Wall.CLONES in self.walls:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"Method not found: {_SERVICE}{name}")
         kind = _REQUESTS.get(name)
-        parsed = None if kind is None else kind.FromString(request)
-        answer = refused(name, parsed, self.walls)
+        answer = None if kind is None else refused(name, kind.FromString(request), self.walls, self.settable)
         if answer is not None:
-            self.refusals.append(answer)
             context.abort_with_status(answer.status)
 
 
@@ -191,14 +206,22 @@ def _relay(error: Any, context: Any) -> None:
 
 
 @contextmanager
-def governed(walls: Collection[Wall]) -> Generator[dict[int, Gateway]]:
-    """The library's own servers are reached through gateways from here on; the gateways by the ports of the servers."""
+def governed(
+    walls: Collection[Wall], settable: Collection[str] = SETTABLE, left: int | None = None
+) -> Generator[dict[int, Gateway]]:
+    """The library's own servers are reached through gateways from here on; the gateways by the ports of the servers.
+
+    Args:
+        walls: What is refused.
+        settable: The settings that the wall of settings lets through.
+        left: The number of requests after which a gateway answers none; None if it answers all.
+    """
     gateways: dict[int, Gateway] = {}
 
     def endpoint(channel: Any) -> str:
         port = channel._state.port
         if port not in gateways:
-            gateways[port] = Gateway(port, walls)
+            gateways[port] = Gateway(port, walls, settable, left)
         return f"127.0.0.1:{gateways[port].port}"
 
     former = Channel.endpoint

@@ -29,7 +29,7 @@ MOVED = {
     "marts.customers": ("by keys", ["customer_id", "newest_order"]),
     "marts.finance.large_orders": ("by keys", ["customer_id"]),
     "marts.orders": ("by keys", ["order_id"]),
-    "marts.top": ("whole", ["order_id"]),
+    "marts.top": ("by keys", ["order_id"]),
     "staging.stg_customers": ("by keys", ["customer_id"]),
     "staging.stg_lines": ("inlined", []),
     "staging.stg_orders": ("by keys", ["order_id"]),

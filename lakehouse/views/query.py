@@ -163,7 +163,7 @@ def _values_of_order(tree: Expr, query: Query, order: exp.Ordered) -> Iterator[O
 def _over_the_result(value: Expr, selected: "_Selected") -> Expression | None:
     """A value in ORDER BY over the unique names of the columns of the result; None if it is of something else."""
     means = [(each, selected.column_of(each)) for each in value.find_all(exp.Column)]
-    is_of_row = is_printable(value) and value.find(exp.AggFunc, exp.Window, exp.Lambda) is None
+    is_of_row = is_printable(value) and value.find(exp.AggFunc, exp.Window, exp.Lambda, exp.Placeholder) is None
     if is_of_row and all(unique is not None for _, unique in means):
         return value.copy().transform(partial(_as_result, selected=selected))
     of_alias = [each for each, unique in means if unique is not None and each.sql() not in selected.made]

@@ -92,7 +92,8 @@ def edit(tables: Tables, random: Random, new_row: "NewRow", most: int) -> None:
             if chance < 0.3:
                 continue
             changed = set(random.sample(range(len(row)), random.randint(1, min(2, len(row)))))
-            came.append(tuple(other[k] if k in changed else value for k, value in enumerate(row)))
+            updated = tuple(other[k] if k in changed else value for k, value in enumerate(row))
+            came.append(other if table in new_row.replaced else updated)
             if chance < 0.5:
                 through.append(new_row(table))
         tables.change(table, gone, came, through)
@@ -100,6 +101,9 @@ def edit(tables: Tables, random: Random, new_row: "NewRow", most: int) -> None:
 
 class NewRow:
     """Random rows: few values, so that they meet; some NULL."""
+
+    replaced: frozenset[str] = frozenset()
+    """Tables whose columns belong together, so that an update brings another row."""
 
     def __init__(self, schemas: Schemas, random: Random) -> None:
         self.schemas, self.random = schemas, random

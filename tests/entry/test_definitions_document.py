@@ -9,6 +9,7 @@ import dagster as dg
 import pytest
 
 from tests.entry.test_readme import BLOCK, PROJECT, code, manager_of
+from tests.support.for_each import for_each
 from tests.support.lake import Lake
 
 PROJECT_FILE = """
@@ -48,15 +49,14 @@ def test_the_blocks_on_an_existing_project_are_a_project_that_dg_loads(tmp_path:
         assert name in ran.stdout
 
 
-@pytest.mark.parametrize("place", ["dev", "prod"])
-def test_one_variable_says_where_the_tables_of_the_page_on_development_are(place: str, monkeypatch: pytest.MonkeyPatch):
+@for_each("place, root, spark", [("dev", "/data/dev", "LocalSpark"), ("prod", "s3a://bucket/lake", "ClusterSpark")])
+def test_one_variable_says_where_the_tables_of_the_page_on_development_are(
+    place: str, root: str, spark: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("LAKE_ENV", place)
-    monkeypatch.setenv("LAKE_ROOT", {"dev": "/data/dev", "prod": "s3a://bucket/lake"}[place])
-    manager = code("docs/how-to/deploy.md")["place"]()
-    assert (manager.root, type(manager.spark).__name__) == {
-        "dev": ("/data/dev", "LocalSpark"),
-        "prod": ("s3a://bucket/lake", "ClusterSpark"),
-    }[place]
+    monkeypatch.setenv("LAKE_ROOT", root)
+    manager = code("docs/how-to/deploy.md")["manager"]
+    assert (manager.root, type(manager.spark).__name__) == (root, spark)
 
 
 @pytest.mark.slow

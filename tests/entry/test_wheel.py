@@ -11,15 +11,20 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 
 from lakehouse import __version__
 from lakehouse.server.jars import DIRECTORY, REPOSITORY, Jar, delta_jars, fetch
 from lakehouse.server.jvm import find_java
+from tests.cluster.processes import free_port
+from tests.cluster.test_shared_server import server
 from tests.support.server_house import programs
 
 __all__ = ["programs"]  # a fixture
@@ -74,6 +79,7 @@ else:
     more = pa.table({"id": [5], "customer": ["c"], "status": ["open"], "amount": [50]})
     write_deltalake(path, more, mode="append")
 """
+LOOK = "from lakehouse.cli.main import main; main(['doctor', '--json', '--root', '.'])"
 ROWS = """
 import json, sys
 import pyarrow
@@ -155,6 +161,9 @@ class Shop:
         (directory / "home").mkdir()
         (directory / "shop.py").write_text(SHOP.replace("SPARK", spark).replace("ROOT", str(self.root)))
 
+    def set(self, **variables: str) -> None:
+        self._environment |= variables
+
     def run(self, program: str, *arguments: str) -> str:
         return run([str(self.bin / program), *arguments], self.directory, **self._environment)
 
@@ -172,7 +181,7 @@ def shop(wheel: Path, programs: Path, tmp_path: Path) -> Iterator[Shop]:
     made.run("lakehouse", "spark", "stop", "--now", "--root", str(made.root))
 
 
-def installed(wheel: Path, programs: Path, directory: Path, extras: str, spark: str) -> Shop:
+def installed(wheel: Path, programs: Path, directory: Path, extras: str, spark: str, *also: str) -> Shop:
     """A shop with the wheel, and a repository that has what its PySpark needs and nothing else."""
     environment, constraints, repository = directory / "venv", directory / "constraints.txt", directory / "maven"
     locked = re.findall(r"^([a-z].*==.*?) \\$", (PROJECT / "requirements.lock").read_text(), re.MULTILINE)
@@ -185,10 +194,10 @@ def installed(wheel: Path, programs: Path, directory: Path, extras: str, spark: 
     constraints.write_text("\n".join(locked))
     run([UV, "venv", "-q", "--python", sys.executable, str(environment)], directory)
     install = [UV, "pip", "install", "-q", "--python", f"{environment}/bin/python", "-c", str(constraints)]
-    wanted = f"{wheel}[{extras}]"
-    cached = subprocess.run([*install, "--offline", wanted], cwd=directory, capture_output=True, check=False)
+    wanted = [f"{wheel}[{extras}]", *also]
+    cached = subprocess.run([*install, "--offline", *wanted], cwd=directory, capture_output=True, check=False)
     if cached.returncode:
-        run([*install, wanted], directory)
+        run([*install, *wanted], directory)
     jars = delta_jars(os.environ.get("LAKEHOUSE_PYSPARK"))
     assert fetch(jars=jars) is None
     for jar in jars:
@@ -247,3 +256,60 @@ def test_a_project_of_one_s_own_needs_the_wheel_and_nothing_else(shop: Shop):
     where = shop.run("python", "-c", "import lakehouse, sys; print(lakehouse.__file__, *sys.path)")
     assert where.startswith(str(shop.bin.parent))
     assert str(PROJECT) not in where.replace(str(shop.directory), "")
+
+
+def databricks_connect(directory: Path) -> Path:
+    """A wheel of this name that brings files of `pyspark` as the real one does: here those of Spark's own client."""
+    built, name = directory / "databricks_connect-17.3.0-py3-none-any.whl", "databricks_connect-17.3.0.dist-info"
+    needs = ("py4j", "grpcio", "grpcio-status", "googleapis-common-protos", "pandas", "pyarrow", "zstandard")
+    lines = ["Metadata-Version: 2.1", "Name: databricks-connect", "Version: 17.3.0"]
+    files = {
+        f"{name}/METADATA": "\n".join([*lines, *(f"Requires-Dist: {each}" for each in needs), ""]).encode(),
+        f"{name}/WHEEL": b"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        "databricks/connect/__init__.py": b"",
+    }
+    client = Path(pyspark.__file__).parent
+    for path in client.rglob("*"):
+        if path.suffix in (".py", ".pyi", ".json") and "jars" not in path.relative_to(client).parts:
+            files[f"pyspark/{path.relative_to(client).as_posix()}"] = path.read_bytes()
+    files["pyspark/version.py"] += b"# of databricks-connect\n"
+    with zipfile.ZipFile(built, "w") as archive:
+        for path, content in files.items():
+            archive.writestr(path, content)
+        hashes = {path: urlsafe_b64encode(sha256(content).digest()).rstrip(b"=") for path, content in files.items()}
+        record = "".join(f"{path},sha256={digest.decode()},{len(files[path])}\n" for path, digest in hashes.items())
+        archive.writestr(f"{name}/RECORD", record + f"{name}/RECORD,,\n")
+    return built
+
+
+@pytest.mark.slow
+def test_databricks_connect_stands_in_for_pyspark_and_doctor_says_which_is_in_force(
+    wheel: Path, programs: Path, apart: Path
+):
+    override = apart / "no-pyspark.txt"
+    override.write_text('pyspark; python_version < "3"')
+    stub = databricks_connect(apart)
+    shop = installed(wheel, programs, apart, "dev", "ClusterSpark()", "--override", str(override), str(stub))
+    (apart / "lake").symlink_to(shop.root)
+    shop.root.mkdir()
+    code = (apart / "shop.py").read_text()
+    (apart / "shop.py").write_text(code.replace(str(shop.root), "viewfs://lake/data"))
+
+    def looked() -> dict[str, str]:
+        said = shop.run("python", "-c", LOOK)
+        return {each["about"]: f"{each['health']}: {each['what']}" for each in json.loads(said)["symptoms"]}
+
+    assert looked()["Spark"] == "good: the pyspark of databricks-connect 17.3.0"
+    assert looked()["Delta's jars"].startswith("good")
+    port = free_port()
+    with server(apart, port):
+        shop.set(SPARK_REMOTE=f"sc://127.0.0.1:{port}")
+        shop.deliver("first")
+        shop.run("dagster", "asset", "materialize", "-m", "shop", "--select", "key:shop/*")
+        assert shop.totals() == [["a", 2, 30], ["b", 1, 30]]
+
+    own = f"pyspark=={pyspark.__version__}"
+    for package, in_force, other in ((own, own, "databricks-connect"), (str(stub), "databricks-connect", "pyspark")):
+        run([UV, "pip", "install", "-q", "--python", f"{shop.bin}/python", "--reinstall", "--no-deps", package], apart)
+        said = looked()["Spark"]
+        assert said.startswith(f"wrong: {in_force.replace('==', ' ')}") and f" is in force over {other} " in said

@@ -201,6 +201,11 @@ def why_recomputed(log: Log, head: Head, run: Run, sums: Sums) -> str | None:
         return "its last run did not read up to where these changes begin"
     if isinstance(changes.content, Feed) and changes.content.archived:
         return "an archive need not hold each change once, as it was"
+    return why_other_rows(log, head, run, cursor)
+
+
+def why_other_rows(log: Log, head: Head, run: Run, cursor: Known) -> str | None:
+    """Why the table may not hold what its last run left, as a clause; None if the log shows that it does."""
     since = commits_between(log, run.name, cursor.mark.base, head.version)
     if since is None:
         return "the log was cleaned up to its last commit"

@@ -40,7 +40,7 @@ from lakehouse.views.view_text import ViewText, with_place
 from lakehouse.writes.aggregate import add_or_recompute
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite, Replacement
-from lakehouse.writes.sums import Sums, as_marked_before, sums_of, why_recomputed
+from lakehouse.writes.sums import Sums, as_marked_before, sums_of, why_other_rows, why_recomputed
 from lakehouse.writes.write import Write
 
 _NO_SUMS_YET = "its log does not say that it holds them. After the next run that computes all rows it is"
@@ -161,9 +161,12 @@ def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> C
 
 def _compute_by_verdict(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Computed | OfTop:
     """What the table is to hold, as far as the verdict of the text lets changes be followed."""
-    refresh, head = run.asset.policy.chosen_refresh, run.head
+    refresh, head, cursor = run.asset.policy.chosen_refresh, run.head, run.cursor
     match bound.analysis.verdict:
-        case ByKeys(first=int()) if head is not None and run.slice is None:
+        case ByKeys(first=int()) if head is not None and run.slice is None and isinstance(cursor, Known):
+            why = why_other_rows(run.ref.log(spark), head, run, cursor)
+            if why is not None:
+                return Whole(NeedOfAllRows.READ, why)
             return compute_top(bound, refresh, lambda: TableVersion.of(spark(), run.ref, head).rows())
         case _:
             is_replaceable = may_replace(run.asset, head)

@@ -167,7 +167,7 @@ def test_a_table_with_a_feature_that_only_spark_knows_is_followed_by_name(lake: 
     shutil.copytree(lake.root / "made", lake.root / "geo")
     declare(lake.root / "geo", Declared(("geospatial",)))
     lake.sql(f"CREATE TABLE {{src}} USING delta LOCATION 'file:{lake.root}/geo'")
-    with raises_code("UNKNOWN_FEATURE", match=r"'geospatial'.*Give the table its catalog name"):
+    with raises_code("UNKNOWN_FEATURE", match=r"geospatial.*With a catalog name, Table\(name="):
         TableRef.at_path("src", str(lake.root / "geo")).log(lambda: lake.spark).head()
     lake.materialize(kept, KEYED)
     for edit in EDITS:

@@ -120,3 +120,13 @@ def test_a_row_that_leaves_lets_another_one_in(lake: Lake) -> None:
         lake.materialize(view.asset, table)
         assert sorted(lake.rows("largest")) == sorted(held), statement
         assert any(OF_TOP in line for line in lake.said) is kept, statement
+
+
+def test_a_row_that_somebody_else_deleted_comes_back(lake: Lake) -> None:
+    lake.create("orders", [(n, 1, n, "paid", "") for n in range(9)], TABLES["orders"])
+    view = Kept("largest", *TOPS["largest"])
+    lake.materialize(view.asset, view.table)
+    lake.sql("DELETE FROM {largest} WHERE id = 8")
+    lake.sql("UPDATE {orders} SET amount = 3 WHERE id = 2")
+    lake.materialize(view.asset, view.table)
+    assert sorted(lake.rows("largest")) == [(4, 4), (5, 5), (6, 6), (7, 7), (8, 8)]

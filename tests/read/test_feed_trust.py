@@ -13,7 +13,6 @@ from lakehouse import Changes, Merge, Read, Table
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.read.changes import read_of
 from tests.support.lake import Lake
-from tests.support.slow import slow
 
 SRC = "id int, g string, v int"
 
@@ -21,11 +20,6 @@ SRC = "id int, g string, v int"
 def counted(src: Changes) -> Merge:
     touched = src.touched("g")
     return Merge(touched.rows.groupBy("g").agg(F.count("*").alias("n"), F.sum("v").alias("v")), touched)
-
-
-def counted_ids(src: Changes) -> Merge:
-    touched = src.touched("g")
-    return Merge(touched.rows.groupBy("g").agg(F.count("*").alias("n")), touched)
 
 
 def test_a_source_that_a_stream_made_in_complete_mode_is_read_from_before_its_first_version(lake: Lake) -> None:
@@ -44,12 +38,6 @@ def test_a_source_that_a_stream_made_in_complete_mode_is_read_from_before_its_fi
     assert lake.rows("counted") == [("a", 1, 10)]
 
 
-def reasons(lake: Lake) -> str | None:
-    source = lake.source("src")
-    changes = lake.begin(counted, Table(key="g")).changes(source, Read(), lake.ref)
-    return getattr(read_of(changes).content, "reason", None)
-
-
 def held(lake: Lake) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in lake.sql("SELECT g, count(*), sum(v) FROM {src} GROUP BY g"))
 
@@ -57,49 +45,6 @@ def held(lake: Lake) -> list[tuple[object, ...]]:
 def put(lake: Lake, rows: DataFrame, *by: str) -> None:
     writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     (writer.partitionBy(*by) if by else writer).save(str(lake.root / "src"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("before", "behind"), [(("g",), ()), *(slow(*each) for each in (((), ("g",)), (("g",), ("v",))))]
-)
-def test_rows_of_a_source_that_is_partitioned_otherwise(
-    lake: Lake, before: tuple[str, ...], behind: tuple[str, ...]
-) -> None:
-    lake.create("src", [(0, "z", 0)], SRC)
-    put(lake, lake.values([(1, "a", 10), (2, "b", 20)], SRC), *before)
-    lake.materialize(counted, Table(key="g"))
-    put(lake, lake.values([(1, "a", 10)], SRC), *behind)
-    assert "may have changed its partitioning" in str(reasons(lake))
-    lake.materialize(counted, Table(key="g"))
-    assert lake.rows("counted") == held(lake) == [("a", 1, 10)]
-    lake.sql("RESTORE TABLE {src} TO VERSION AS OF 1")
-    lake.materialize(counted, Table(key="g"))
-    assert lake.rows("counted") == held(lake) == [("a", 1, 10), ("b", 1, 20)]
-
-
-@pytest.mark.parametrize("by", [pytest.param(["id"], id="by another column"), slow([], id="by none")])
-def test_rows_of_a_source_that_a_writer_who_does_not_say_so_has_laid_out_anew(lake: Lake, by: list[str]) -> None:
-    path, whole = str(lake.root / "src"), pa.table({"id": pa.array([1, 2], pa.int32()), "g": ["a", "b"]})
-    write_deltalake(path, whole, partition_by=["g"], configuration={"delta.enableChangeDataFeed": "true"})
-    there = counted_ids
-    lake.materialize(there, Table(key="g"))
-    write_deltalake(path, whole.slice(0, 1), mode="overwrite", schema_mode="overwrite", partition_by=by)
-    lake.materialize(there, Table(key="g"))
-    assert lake.rows("counted_ids") == [("a", 1)]
-
-
-@pytest.mark.slow
-def test_an_overwrite_that_changes_no_layout_is_read_from_the_feed(lake: Lake) -> None:
-    lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
-    lake.materialize(counted, Table(key="g"))
-    put(lake, lake.values([(1, "a", 11), (3, "c", 30)], SRC))
-    assert reasons(lake) is None
-    lake.materialize(counted, Table(key="g"))
-    lake.sql("RESTORE TABLE {src} TO VERSION AS OF 0")
-    assert reasons(lake) is None
-    lake.materialize(counted, Table(key="g"))
-    assert lake.rows("counted") == held(lake)
 
 
 @pytest.mark.slow

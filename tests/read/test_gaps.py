@@ -79,23 +79,6 @@ def test_a_full_refresh_of_an_append_that_has_rows_is_refused(lake: Lake) -> Non
 
 
 @pytest.mark.slow
-def test_a_commit_of_as_many_rows_and_bytes_as_the_one_that_was_read_is_another(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC)
-    shutil.copytree(lake.root / "src", lake.root / "backup")
-    lake.sql("INSERT INTO {src} VALUES (4, 'c', 4)")
-    lake.materialize(copy, Table(key="id"))
-    read = lake.commits("src")[-1]
-    shutil.rmtree(lake.root / "src")
-    shutil.move(lake.root / "backup", lake.root / "src")
-    for number in (5, 6):
-        lake.sql(f"INSERT INTO {{src}} VALUES ({number}, 'd', {number})")
-    (in_its_place,) = lake.source("src").log.commits(1, 1)
-    assert (in_its_place.operation, in_its_place.metrics) == (read.operation, read.metrics)
-    lake.materialize(copy, Table(key="id"))
-    assert lake.rows("copy") == lake.rows("src")
-
-
-@pytest.mark.slow
 def test_a_position_keeps_its_commit_while_the_source_stays(lake: Lake) -> None:
     def both(src: Changes, dim: Changes) -> Merge:
         touched = src.touched("k") | dim.touched("k")

@@ -1,21 +1,18 @@
 """A source whose columns change between two reads: what the feed still tells, and where all rows are read instead."""
 
-import datetime as dt
-import json
 import shutil
 from dataclasses import replace
 
 import pytest
-from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, History, Merge, Read, Table
 from lakehouse.read.changes import read_of
 from lakehouse.read.content import Everything, Feed
-from tests.support.assets import copy, log
+from tests.support.assets import copy
 from tests.support.lake import Lake
 from tests.support.model import SRC
 from tests.support.raises import raises_code
-from tests.support.slow import all_but, slow
+from tests.support.slow import all_but
 
 pytestmark = pytest.mark.anywhere
 
@@ -45,85 +42,6 @@ def test_a_renamed_and_a_dropped_column_split_the_feed(lake: Lake) -> None:
     assert (1, "x", "update_postimage") in images and (3, "a", "delete") in images
     lake.materialize(narrow, Table(key="id"))
     assert lake.rows("narrow") == [(1, "x"), (2, "y")]
-
-
-NAMES = {
-    "dropped and added": ["DROP COLUMN v", "ADD COLUMN v INT"],
-    "renamed and added": ["RENAME COLUMN v TO old", "ADD COLUMN v INT"],
-    "swapped": ["RENAME COLUMN v TO x", "RENAME COLUMN w TO v", "RENAME COLUMN x TO w"],
-    "dropped and renamed": ["DROP COLUMN v", "RENAME COLUMN w TO v"],
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rows", [slow("no row changes"), "rows change before and after"])
-@pytest.mark.parametrize("changes", all_but(("swapped",), NAMES))
-def test_a_column_that_has_taken_anothers_name_is_read_from_all_rows(lake: Lake, changes: list[str], rows: str) -> None:
-    """Not one row changed by the feed, yet every row has another value under the name that the asset asks for."""
-
-    def narrow(src: Changes) -> Merge:
-        touched = src.touched("id")
-        return Merge(touched.rows.select("id", "v"), touched)
-
-    around = rows == "rows change before and after"
-    lake.create("src", [(1, 10, 100), (2, 20, 200)], "id int, v int, w int", delta__columnMapping__mode="name")
-    lake.materialize(narrow, Table(key="id"))
-    lake.materialize(log, name="kept")
-    if around:
-        lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
-    for change in changes:
-        lake.sql(f"ALTER TABLE {{src}} {change}")
-    if around:
-        lake.sql("UPDATE {src} SET v = 7 WHERE id = 2")
-    for gap in (None, "another input of the run is gone"):
-        step = lake.begin(narrow, Table(key="id"), gap=gap)
-        found = lake.read(step, narrow, {"src": Read(archive="kept")})["src"]
-        assert isinstance(found, Changes) and isinstance(read_of(found).content, Everything)
-        assert str(read_of(found).content.reason).startswith("the name of v")
-    lake.materialize(narrow, Table(key="id"))
-    assert lake.rows("narrow") == sorted(tuple(row) for row in lake.frame("src").select("id", "v").collect())
-
-
-@pytest.mark.slow
-def test_a_name_is_also_taken_where_the_commit_does_not_say_which_columns_it_changed(lake: Lake) -> None:
-    """As other writers do, which record the operation without its parameters."""
-
-    def narrow(src: Changes) -> Merge:
-        touched = src.touched("id")
-        return Merge(touched.rows.select("id", "v"), touched)
-
-    lake.create("src", [(1, 10, 100), (2, 20, 200)], "id int, v int, w int", delta__columnMapping__mode="name")
-    lake.materialize(narrow, Table(key="id"))
-    lake.sql("ALTER TABLE {src} DROP COLUMN v")
-    lake.sql("ALTER TABLE {src} RENAME COLUMN w TO v")
-    for path in sorted((lake.root / "src" / "_delta_log").glob("*.json"))[-2:]:
-        lines = [json.loads(line) for line in path.read_text().splitlines()]
-        for line in lines:
-            line.get("commitInfo", {}).pop("operationParameters", None)
-        path.write_text("\n".join(map(json.dumps, lines)))
-        path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-    lake.materialize(narrow, Table(key="id"))
-    assert lake.rows("narrow") == [(1, 100), (2, 200)]
-
-
-@pytest.mark.slow
-def test_a_field_that_has_taken_anothers_name_is_read_from_all_rows(lake: Lake) -> None:
-    def flat(src: Changes) -> Merge:
-        touched = src.touched("id")
-        return Merge(touched.rows.select("id", "s.a", "s.b"), touched)
-
-    lake.create("src", [(1,), (2,)], "id int", delta__columnMapping__mode="name")
-    lake.sql("ALTER TABLE {src} ADD COLUMN s STRUCT<a: INT, b: INT>")
-    lake.sql("UPDATE {src} SET s = named_struct('a', id, 'b', 9)")
-    lake.materialize(flat, Table(key="id"), code_version="1")
-    lake.sql("ALTER TABLE {src} RENAME COLUMN s.a TO c")
-    lake.sql("ALTER TABLE {src} RENAME COLUMN s.b TO a")
-    lake.sql("ALTER TABLE {src} RENAME COLUMN s.c TO b")
-    step = lake.begin(flat, Table(key="id"), code_version="1")
-    found = lake.read(step, flat)["src"]
-    assert isinstance(found, Changes) and isinstance(read_of(found).content, Everything)
-    lake.materialize(flat, Table(key="id"), code_version="1")
-    assert lake.rows("flat") == [(1, 9, 1), (2, 9, 2)]
 
 
 @pytest.mark.slow
@@ -180,52 +98,6 @@ def mapped(lake: Lake) -> None:
     lake.create("src", [(1, 10, 100), (2, 20, 200)], "id int, v int, w int", delta__columnMapping__mode="name")
 
 
-def is_recomputed(lake: Lake) -> bool:
-    return lake.rows("narrowed") == sorted(tuple(row) for row in lake.frame("src").select("id", "v").collect())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes", [NAMES["swapped"], NAMES["dropped and added"]], ids=["swapped", "dropped and added"]
-)
-@pytest.mark.parametrize("to", ["version", "timestamp"])
-def test_a_restore_gives_columns_their_old_names_back(lake: Lake, changes: list[str], to: str) -> None:
-    """No row of the feed says so: the restored files are the same."""
-    mapped(lake)
-    before = lake.commits("src")[-1]
-    for change in changes:
-        lake.sql(f"ALTER TABLE {{src}} {change}")
-    lake.materialize(narrowed, Table(key="id"))
-    at = dt.datetime.fromtimestamp(before.timestamp / 1000, dt.UTC)
-    when = f"TIMESTAMP AS OF '{at:%Y-%m-%d %H:%M:%S.%f}'"
-    lake.sql(f"RESTORE TABLE {{src}} TO {f'VERSION AS OF {before.version}' if to == 'version' else when}")
-    lake.materialize(narrowed, Table(key="id"))
-    assert is_recomputed(lake)
-
-
-@pytest.mark.slow
-def test_a_restore_of_rows_alone_is_read_from_the_feed(lake: Lake) -> None:
-    mapped(lake)
-    lake.sql("ALTER TABLE {src} RENAME COLUMN w TO x")
-    before = lake.version("src")
-    lake.materialize(narrowed, Table(key="id"))
-    lake.sql("UPDATE {src} SET v = 0")
-    lake.sql(f"RESTORE TABLE {{src}} TO VERSION AS OF {before}")
-    found = lake.read(lake.begin(narrowed, Table(key="id")), narrowed)["src"]
-    assert isinstance(found, Changes) and isinstance(read_of(found).content, Feed)
-
-
-@pytest.mark.slow
-def test_replaced_columns_are_read_from_all_rows(lake: Lake) -> None:
-    mapped(lake)
-    lake.materialize(narrowed, Table(key="id"))
-    lake.sql("ALTER TABLE {src} REPLACE COLUMNS (id INT, w INT)")
-    lake.sql("ALTER TABLE {src} ADD COLUMN v INT")
-    lake.materialize(narrowed, Table(key="id"))
-    assert is_recomputed(lake)
-    assert lake.rows("narrowed") == [(1, None), (2, None)]
-
-
 FIELDS = {
     "dropped": ["DROP COLUMN s.a"],
     "added": ["ADD COLUMN s.c INT", "SET TBLPROPERTIES ('x' = 'y')"],
@@ -259,16 +131,6 @@ def test_fields_within_a_column_that_changed_are_read_from_all_rows(lake: Lake, 
         lake.materialize(log_of_field)
 
 
-def test_a_column_of_another_type_is_read_from_all_rows(lake: Lake) -> None:
-    """Spark's Parquet reader refuses the files of before, whoever asks for which column."""
-    lake.create("src", [(1, 10, 100), (2, 20, 200)], "id int, v int, w int")
-    lake.materialize(narrowed, Table(key="id"))
-    retyped = lake.values([(2, 21, "x"), (3, 31, "y")], "id int, v int, w string")
-    retyped.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(str(lake.root / "src"))
-    lake.materialize(narrowed, Table(key="id"))
-    assert is_recomputed(lake)
-
-
 @pytest.mark.slow
 def test_the_partitions_of_a_run_are_found_in_rows_from_before_their_column_had_its_name(lake: Lake) -> None:
     mapped(lake)
@@ -281,32 +143,3 @@ def test_the_partitions_of_a_run_are_found_in_rows_from_before_their_column_had_
     source = replace(source, at=replace(source.at, where="part IN (100)"))
     found = lake.begin(narrowed, Table(key="id")).changes(source, Read(start=start), lake.ref)
     assert sorted((row.id, row.v) for row in found.feed.collect()) == [(1, 10), (1, 11), (1, 11), (1, 12)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("how", ["append", slow("merge")])
-def test_a_type_that_a_write_has_widened_is_read_from_all_rows(lake: Lake, how: str) -> None:
-    def said(src: Changes) -> Merge:
-        touched = src.touched("id")
-        return Merge(touched.rows.select("id", F.col("v").cast("string").alias("said")), touched)
-
-    lake.create("src", [(1, 10), (2, 20)], "id int, v int", delta__enableTypeWidening="true")
-    lake.materialize(said, Table(key="id"))
-    lake.sql("UPDATE {src} SET v = 21 WHERE id = 2")
-    assert "type" not in str(reason(lake, said))
-    new = lake.spark.sql("SELECT 3 AS id, 2.5D AS v")
-    if how == "append":
-        new.write.format("delta").mode("append").option("mergeSchema", "true").save(str(lake.root / "src"))
-    else:
-        new.createOrReplaceTempView("new_rows")
-        into = "MERGE WITH SCHEMA EVOLUTION INTO {src} t USING new_rows s ON t.id = s.id"
-        lake.sql(f"{into} WHEN NOT MATCHED THEN INSERT *")
-    assert reason(lake, said) == "the type of v was changed"
-    lake.materialize(said, Table(key="id"))
-    assert lake.rows("said") == [(1, "10.0"), (2, "21.0"), (3, "2.5")]
-
-
-def reason(lake: Lake, asset: object) -> str | None:
-    found = lake.read(lake.begin(asset, Table(key="id")), asset)["src"]
-    assert isinstance(found, Changes)
-    return read_of(found).content.reason if isinstance(read_of(found).content, Everything) else None

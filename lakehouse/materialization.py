@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from lakehouse.cursor.standings import Standings, Ways
 from lakehouse.cursor.unread import own_mark_is_old
 from lakehouse.delta.expect import SUFFIX, Evaluation
 from lakehouse.delta.log import Head, Log
+from lakehouse.delta.owned import moment_of
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import REAL_CLOCK, Clock, Retry
 from lakehouse.delta.table import Read
@@ -37,7 +39,16 @@ from lakehouse.read.read_plan import Archive, InputFacts, read_plan
 from lakehouse.read.resolve import read_changes
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import is_empty
-from lakehouse.spark.progress import AllOutside, Evaluated, Message, Notice, PhaseEnded, QuarantineWritten, tell
+from lakehouse.spark.progress import (
+    AllOutside,
+    Evaluated,
+    KeysLeftAlone,
+    Message,
+    Notice,
+    PhaseEnded,
+    QuarantineWritten,
+    tell,
+)
 from lakehouse.spark.session import settings_of_rows
 from lakehouse.spark.table_version import TableRef, TableVersion, prefetch
 from lakehouse.spark.types import partition_types
@@ -59,6 +70,7 @@ def begin(
     aliases: frozenset[str] = frozenset(),
     feeds: Feeds | None = None,
     now: int | None = None,
+    moment: datetime | None = None,
 ) -> "Materialization":
     """Reads where the table stands, before any input is read.
 
@@ -75,6 +87,7 @@ def begin(
         aliases: Ids of runs whose commits count as this run's own.
         feeds: What this run has read so far, for other assets.
         now: When it began, in milliseconds since the epoch; the clock's time if None.
+        moment: When its Dagster run began, for the condition of owned rows; `now` if None.
 
     Raises:
         WriteError (REFRESH_REFUSED): A full refresh of a history, or of a table that is kept from extracts.
@@ -96,6 +109,13 @@ def begin(
     if together is None and compare_because is not None:
         together = decision_by_policy(asset, Reconcile(compare_because))
     mark = cursor.mark if isinstance(cursor, Known) and asset.table.quarantines else None
+    began = int(time.time() * 1000) if now is None else now
+    owned = None
+    if asset.table.owns is not None:
+        from lakehouse.views.owned_rows import owned_rows  # it imports sqlglot
+
+        is_empty = not isinstance(cursor, Known) and _holds_nothing(spark, asset, head, slice)
+        owned = owned_rows(asset, cursor, moment or moment_of(began / 1000), request.thaw, is_empty=is_empty)
     run = Run(
         asset=asset,
         run_id=run_id,
@@ -103,6 +123,7 @@ def begin(
         head=head,
         aliases=aliases,
         slice=slice,
+        owned=owned,
         definition=parts,
         together=together,
         request=request,
@@ -111,7 +132,6 @@ def begin(
     refuse_unsafe(run, head)
     if request.go_on_from is None or asset.past is PastRows.KEPT:
         refuse_foreign(run, cursor)
-    began = int(time.time() * 1000) if now is None else now
     depends = asset.incremental or (mark is not None and mark.extract is not None)
     run = replace(run, must_record=depends and own_mark_is_old(cursor, head, log, began))
     return Materialization(spark, run, gap, Feeds() if feeds is None else feeds, began)
@@ -174,6 +194,7 @@ class Materialization:
         phases: The seconds that its phases took, by their names, while it listens.
         evaluations: What its table expects of the rows of its newest plan, evaluated.
         all_outside: Whether no row of the result lies in a partition of the run.
+        left_alone: How many touched keys have frozen rows, so that nothing was computed of them.
         quarantine: What the run wrote to the quarantine of its table, each time; nothing if that was right already.
         standings: What the tables stand for that lead to it, and its siblings.
     """
@@ -187,6 +208,7 @@ class Materialization:
     phases: dict[str, float] = field(init=False, default_factory=dict[str, float])
     evaluations: tuple[Evaluation, ...] = field(init=False, default=())
     all_outside: bool = field(init=False, default=False)
+    left_alone: int = field(init=False, default=0)
     quarantine: tuple[QuarantineWritten, ...] = field(init=False, default=())
     standings: Standings = field(init=False, default_factory=lambda: Standings(Ways({}), lambda _: None))
     _prefetched: bool = field(init=False, default=False)
@@ -198,6 +220,8 @@ class Materialization:
                 self.phases[phase] = self.phases.get(phase, 0.0) + seconds
             case Evaluated(evaluations=evaluations):
                 self.evaluations = evaluations
+            case KeysLeftAlone(keys=keys):
+                self.left_alone = keys
             case AllOutside():
                 self.all_outside = True
             case QuarantineWritten():

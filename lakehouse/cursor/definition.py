@@ -24,6 +24,7 @@ _SESSION = "session"
 """Begins the parts about settings of the Spark session that decide rows; known once a run has started Spark."""
 _INPUT, _RESOURCE = "input", "resource"
 """Begin the parts about what a run hands to the function: the source of an input, the value of a resource's field."""
+_OWNS = "owns"
 _EXPECT, _QUARANTINE = "expect", "quarantine"
 """Begin the parts about expectations that leave rows out, each the condition of one, and about those of which the rows
 are put into a quarantine. There the name counts too, because the rows have it."""
@@ -63,6 +64,7 @@ def definition(
         _KEY: _columns(table.key_columns),
         _PARTITION_BY: _columns(table.partition_columns),
         _PARTITIONS: "" if slice_ is None else partitions(slice_),
+        _OWNS: table.owns or "",
         **{_READ + source: _EACH.join(left_out(read)) for source, read in reads.items()},
         **_expectations(_EXPECT, [each for each in table.expectations if each.leaves_out and not each.quarantines]),
         **_expectations(_QUARANTINE, [each for each in table.expectations if each.quarantines]),
@@ -74,7 +76,7 @@ def definition(
 
 
 def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignored: Collection[str] = ()) -> str | None:
-    """Why key, partitions, rows left out or config of a mark differ, as half a sentence; None if they agree.
+    """Why key, partitions, owned rows, rows left out or config of a mark differ, as half a sentence; None if none does.
 
     What inputs leave out is compared by `read_in`, and what a history tracks by `refuse_other_shape` of its rows.
     """
@@ -85,6 +87,8 @@ def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignore
     # A position of the whole table holds for each partition that it has got since.
     if _PARTITIONS in before and before[_PARTITIONS] != now.get(_PARTITIONS):
         return _other_partition(before[_PARTITIONS], now.get(_PARTITIONS, "all of the table"))
+    if before.get(_OWNS) != now.get(_OWNS):
+        return f"it owned {before.get(_OWNS, 'all rows')} and owns {now.get(_OWNS, 'all rows')}"
     conditions = _why_other_conditions(before, now)
     if conditions is not None:
         return conditions

@@ -99,6 +99,7 @@ class Mark:
         quarantine: The table id of the quarantine that goes with the commit; None if there is none, and in a mark of an
             earlier version.
         lost_to: For each attempt that the run lost before, the version of the rival's commit; the newest, if several.
+        owned: Which rows the run might rewrite (`Owned.texts`); None if these were all.
     """
 
     asset: str
@@ -126,6 +127,7 @@ class Mark:
     beside: int | None = None
     quarantine: str | None = None
     lost_to: tuple[int, ...] = ()
+    owned: Mapping[str, str] | None = None
 
     @property
     def application_id(self) -> str:
@@ -182,6 +184,7 @@ class Mark:
                     beside=self.beside,
                     quarantine=self.quarantine,
                     lost_to=list(self.lost_to) or None,
+                    owned=self.owned and dict(self.owned),
                 )
             },
             separators=(",", ":"),
@@ -245,6 +248,7 @@ class Mark:
                 beside=None if body.get("beside") is None else _number(body["beside"]),
                 quarantine=None if body.get("quarantine") is None else _text(body["quarantine"]),
                 lost_to=tuple(_number(version) for version in body.get("lost_to", [])),
+                owned=None if body.get("owned") is None else _texts_by_name(body["owned"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the mark lacks or garbles a field ({error}): {text[:120]!r}") from error

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from lakehouse.dagster.table_facts import content_version, version_reports
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import Head, Log, Opened
+from lakehouse.delta.owned import moment_of
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
 from lakehouse.errors import ReadError
@@ -50,6 +52,13 @@ def is_one_asset(execution: dg.AssetExecutionContext) -> bool:
 def step_key(execution: dg.AssetExecutionContext) -> Any:
     """The key that the inputs and the output of one step share."""
     return execution.op_execution_context.get_step_execution_context()
+
+
+def run_start(execution: dg.AssetExecutionContext) -> datetime | None:
+    """When the run began, whichever of its steps asks, and however often; None if Dagster does not say."""
+    record = execution.instance.get_run_record_by_id(execution.run.run_id)
+    seconds = None if record is None else record.start_time
+    return None if seconds is None else moment_of(seconds)
 
 
 def by_field(config: Any) -> Mapping[str, Any]:

@@ -38,6 +38,7 @@ from lakehouse.dagster.contexts import (
     keys_of_code_location,
     refuse_op,
     resources_of,
+    run_start,
     source_of,
     step_key,
     to_log,
@@ -244,6 +245,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
                 compare_because=found_by_earlier_try(tags, COMPARE + asset.name, execution.run.run_id),
                 aliases=unacknowledged_runs(execution),
                 feeds=self._feeds,
+                moment=run_start(execution) if asset.table.owns is not None else None,
             )
             self._agree(execution, self._steps[key])
             if self._steps[key].run.new_code is not None:

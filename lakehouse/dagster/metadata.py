@@ -115,6 +115,8 @@ def report_plan(
     if isinstance(outcome, AlreadyApplied | NothingToDo):
         return
     run = step.run
+    if run.owned is not None:
+        context.add_output_metadata({"owned": str(run.owned), "keys_left_alone": step.left_alone})
     log_evaluations(execution, step.evaluations, run.partitions, fails=False)
     for sentence in warnings_of(run.name, step.evaluations):
         context.log.warning(sentence)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import dagster as dg
 
-from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, Allowed, ReadError, WriteError
+from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, THAW, Allowed, ReadError, WriteError
 from lakehouse.read.asset import Asset, PastRows, UserRequest
 from lakehouse.read.run import Run
 
@@ -24,7 +24,7 @@ NIGHT, NIGHTS_OF = "lakehouse/night", "lakehouse/nightly_checks"
 UPKEEP_OF, KEEPING = "lakehouse/upkeep", "lakehouse/keeping"
 """Run tags of the upkeep: a digest of the tables of its code location; the table that it works on now."""
 _PREFIX = "lakehouse/"
-_OF_A_RUN, _OF_AN_ASSET = (FULL_REFRESH, CHECKS), (GO_ON_FROM, ALLOW, RESTATE_FROM)
+_OF_A_RUN, _OF_AN_ASSET = (FULL_REFRESH, CHECKS), (GO_ON_FROM, ALLOW, RESTATE_FROM, THAW)
 _SET_BY_US = (SENSOR, UNREAD, DRIVER, NIGHT, NIGHTS_OF, UPKEEP_OF, KEEPING)
 _TRUTHS = ("", "1", "y", "yes", "on", "all", "0", "n", "no", "off", "none")
 """Words that somebody may take for `true` or `false`."""
@@ -103,7 +103,8 @@ def request_by(tags: Mapping[str, str], asset: Asset) -> UserRequest:
         compare=_full_refresh(tags, asset.name),
         go_on_from=_go_on_from(tags, asset),
         allowed=_allowances(tags, asset),
-        restate_from=_restate_from(tags, asset),
+        restate_from=_ask(tags, RESTATE_FROM, asset, "that keeps no history", fits=asset.past is PastRows.KEPT),
+        thaw=_ask(tags, THAW, asset, "whose table owns all of its rows", fits=asset.table.owns is not None),
     )
 
 
@@ -175,17 +176,16 @@ def _allowances(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
     return allowed
 
 
-def _restate_from(tags: Mapping[str, str], asset: Asset) -> str | None:
-    """From when the run's tag asks to restate the asset's history, as the tag says it; None if it does not.
+def _ask(tags: Mapping[str, str], tag: str, asset: Asset, unfit: str, *, fits: bool) -> str | None:
+    """What a tag asks of an asset, as the tag says it; None if the run has no such tag.
 
     Raises:
-        WriteError: The asset keeps no history.
+        WriteError: The tag is about an asset to which it does not fit.
     """
-    wanted = tags.get(RESTATE_FROM + asset.name)
-    if wanted is not None and asset.past is not PastRows.KEPT:
+    wanted = tags.get(tag + asset.name)
+    if wanted is not None and not fits:
         raise WriteError(
-            f"The run tag {RESTATE_FROM}{asset.name} is about an asset that keeps no history.",
-            "Nothing was written. Remove the tag.",
+            f"The run tag {tag}{asset.name} is about an asset {unfit}.", "Nothing was written. Remove the tag."
         )
     return wanted
 

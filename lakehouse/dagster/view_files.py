@@ -33,7 +33,7 @@ Defined: TypeAlias = dg.AssetsDefinition | dg.AssetSpec
 
 OWN = "lakehouse."
 """How the table properties begin that say something to this library."""
-SNAPSHOT, TOUCH, KEY = "lakehouse.snapshot", "lakehouse.touch", "lakehouse.key"
+SNAPSHOT, TOUCH, KEY, OWNS = "lakehouse.snapshot", "lakehouse.touch", "lakehouse.key", "lakehouse.owns"
 _NO_INPUT = frozenset(
     [
         *("arg_dict", "conf", "config", "context", "input", "input_arg_dict", "meta", "output", "output_arg_dict"),
@@ -196,8 +196,8 @@ class _FileView:
             remedy = f"Name tables of the query: {', '.join(tables)}."
             raise self.error("VIEW_HEAD", f"{SNAPSHOT} names {table}, which the query does not", remedy, SNAPSHOT)
         for name in self.statement.properties:
-            if name.lower().startswith(OWN) and name not in (SNAPSHOT, TOUCH, KEY):
-                remedy = f"The properties of this kind are {SNAPSHOT}, {TOUCH} and {KEY}."
+            if name.lower().startswith(OWN) and name not in (SNAPSHOT, TOUCH, KEY, OWNS):
+                remedy = f"The properties of this kind are {SNAPSHOT}, {TOUCH}, {KEY} and {OWNS}."
                 raise self.error("VIEW_HEAD", f"{name} means nothing", remedy, name)
 
     def asset(self, keys: Mapping[str, dg.AssetKey], common: Mapping[str, Any]) -> dg.AssetsDefinition:
@@ -262,6 +262,7 @@ def _table(text: str, statement: Statement, file: str, expectations: tuple[Expec
             columns={column.name: column.comment for column in statement.columns if column.comment is not None},
             policy=Policy(refresh=statement.refresh),
             expect=expectations,
+            owns=statement.properties.get(OWNS),
         )
     except ValueError as error:
         what, remedy = clause(str(error)), "Correct the head of the statement."

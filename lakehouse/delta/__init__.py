@@ -2,6 +2,6 @@
 
 In: a table's location, arguments of a definition, names and values. Out: `Head`, `Commit`; `Table`, `Read`; SQL text.
 Law: a log is read from a version that was pinned before, and a name or a value reaches SQL through `text` alone.
-Read: log, commit_info, growth, location, log_files, file_log; table, policy, expect; text,
+Read: log, commit_info, growth, location, log_files, file_log; table, policy, expect, owned; text,
 keys, partition_keys; limits.
 """

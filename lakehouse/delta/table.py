@@ -104,6 +104,8 @@ class Table(Declared):
         readers: Of a table that another program writes: who reads it besides the tables here, each with the longest
             time that it may be behind: `{"bi": "14 days"}`. Readers of one's own tables are registered in the table:
             `lakehouse readers TABLE --register NAME`.
+        owns: The condition of the rows that runs may rewrite, `"day >= date_sub(:today, 90)"`; all others stay as they
+            are. By default runs may rewrite all rows.
 
     Raises:
         ValueError: A combination that no Delta table can have.
@@ -123,6 +125,7 @@ class Table(Declared):
     expect: Expect | tuple[Expect, ...] | list[Expect] = ()
     trust_key: bool = False
     readers: Mapping[str, str] | None = None
+    owns: str | None = None
     _stored: Mapping[str, Any] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -136,6 +139,8 @@ class Table(Declared):
         for reader, limit in (self.readers or {}).items():
             if limit_from(limit) is None:
                 raise ValueError(f"The limit of the reader {reader!r} is a time such as '14 days', not {limit!r}.")
+        if not isinstance(cast("Any", self.owns), str | None) or self.owns == "":
+            raise ValueError(f"owns is a condition on columns of the table, not {self.owns!r}.")
         if self.trust_key and not self.key:
             raise ValueError("trust_key is about the declared key: give key.")
         if self.partition_by and self.cluster_by:

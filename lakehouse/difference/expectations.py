@@ -291,7 +291,7 @@ def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None, *, sets
         raise TableError.foreign_table(ref.name, ref.location, cursor.foreign, "quarantine")
     asset = Asset(ref.name, run.table.quarantine, ref, PastRows.COMPUTED)
     table = OtherTable(version_of(head), sets_all=sets_all)
-    return Run(asset, run.run_id, cursor, own_head, slice=run.slice, other_table=table)
+    return Run(asset, run.run_id, cursor, own_head, slice=run.slice, owned=run.owned, other_table=table)
 
 
 def _plan(

@@ -20,6 +20,10 @@ RESTATE_FROM = "lakehouse/restate_from/"
 """Run tag, with the asset key after it: from when a `History` is restated, a time or the version of an extract."""
 
 
+THAW = "lakehouse/thaw/"
+"""Run tag, with the asset key after it: the condition of frozen rows that this run may rewrite too."""
+
+
 ALLOW = "lakehouse/allow/"
 """Run tag, with the asset key after it: what this run lets through, one word or several."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from lakehouse.errors.base import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, LakehouseError, clause, with_code
+from lakehouse.errors.base import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, THAW, LakehouseError, clause, with_code
 
 _EVENT_RULES = {
     "NULL_KEY": ("with NULL in its key", "Leave such events out, or give them a key."),
@@ -54,6 +54,18 @@ class WriteError(LakehouseError):
             f"version {version} the table holds {of:,} row{'' if of == 1 else 's'}{part}.",
             f"Nothing was written. If the changes are right, materialize once with the run tag "
             f"{ALLOW}{asset}=max_changed.",
+        )
+
+    @classmethod
+    @with_code("CHANGED_SIDES")
+    def changed_sides(cls, asset: str, owned: str, keys: Sequence[str], *, enters: bool) -> Self:
+        """A key whose row is owned in the result and frozen in the table, or the reverse."""
+        sides = ("frozen in the table and owned in the result", "owned in the table and outside of that in the result")
+        return cls(
+            f"'{asset}' owns the rows with {owned}, and the row of a key is {sides[0 if enters else 1]}: "
+            f"{', '.join(f'({key})' for key in keys)}.",
+            f"Nothing was written. Let one run rewrite both rows: give the run tag {THAW}{asset} a condition that is "
+            f"true of both. To rule that out, let owns go by columns of the key.",
         )
 
     @classmethod

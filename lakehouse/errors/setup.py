@@ -39,10 +39,10 @@ class DefinitionError(LakehouseError):
     @classmethod
     @with_code("CONDITION")
     def condition(cls, asset: str, condition: str, why: str) -> Self:
-        """An expectation whose text is no condition on the columns of one row."""
+        """A text of an expectation, or of `owns`, that is no condition on the columns of one row."""
         return cls(
-            f"Asset '{asset}' expects ({condition}) of each row of its table, but {clause(why)}. Write a condition "
-            f"that is true or false of one row, and compute what the condition needs as a column of the result."
+            f"Asset '{asset}' has the condition ({condition}) on rows of its table, but {clause(why)}. Write a "
+            f"condition that is true or false of one row, and compute what it needs as a column of the result."
         )
 
 

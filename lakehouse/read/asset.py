@@ -131,12 +131,14 @@ class UserRequest:
             "now".
         allowed: What is let through that would be refused.
         restate_from: From when a history is to be told again: a time, or the version of an extract.
+        thaw: The condition of frozen rows that the run may rewrite too.
     """
 
     compare: str | None = None
     go_on_from: int | Literal["now"] | None = None
     allowed: frozenset[Allowed] = frozenset()
     restate_from: str | None = None
+    thaw: str | None = None
 
     @property
     def overrides_mark(self) -> bool:
@@ -147,7 +149,8 @@ class UserRequest:
     def decisions(self) -> tuple[str, ...]:
         """What the mark of the run's commit keeps of the request."""
         restated = () if self.restate_from is None else (f"restated from {self.restate_from}"[:200],)
-        return *restated, *(f"allowed {each}" for each in sorted(self.allowed))
+        thawed = () if self.thaw is None else (f"thawed {self.thaw}"[:200],)
+        return *restated, *thawed, *(f"allowed {each}" for each in sorted(self.allowed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -303,6 +303,8 @@ def comparison_by(asset: Asset, request: UserRequest) -> Reconcile | None:
     """
     if request.compare is not None:
         return Reconcile(request.compare, on_request=True)
+    if request.thaw is not None:
+        return Reconcile(f"a run tag thaws {request.thaw}", on_request=True)
     if asset.past is PastRows.KEPT and request.go_on_from is not None:
         return Reconcile("a run tag has the history go on from its source as it is now", on_request=True)
     return None

@@ -15,6 +15,7 @@ from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import passed_commits_are_old
 from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.log import Head, Size, total, version_of
+from lakehouse.delta.owned import Owned
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Table
 from lakehouse.read.asset import Asset, OtherTable, PastRows, UserRequest, WriteFacts
@@ -55,6 +56,7 @@ class Run:
         snapshots: The sources read as a plain `DataFrame`, by their names.
         sources: The pinned sources of all inputs, by their names.
         slice: The partitions that the run writes; None for all of the table.
+        owned: The rows that the run may rewrite; None if these are all, as in a run that begins a table.
         definition: What decides which rows the run is about, part by part.
         together: What is decided for all inputs at once; None if each input goes by its own position.
         request: What a user asks of the run by its tags.
@@ -75,6 +77,7 @@ class Run:
     snapshots: Mapping[str, TableVersion] = field(default_factory=dict[str, TableVersion])
     sources: Mapping[str, Source] = field(default_factory=dict[str, Source])
     slice: Slice | None = None
+    owned: Owned | None = None
     definition: Definition = field(default_factory=dict[str, str])
     together: Reconcile | Refuse | None = None
     request: UserRequest = field(default_factory=UserRequest)
@@ -163,8 +166,16 @@ class Run:
         return self.slice.keys if self.slice is not None else ()
 
     def within(self, schema: StructType, prefix: str = "") -> str | None:
-        """The condition that a row belongs to the run's partitions; None if the run writes the whole table."""
-        return None if self.slice is None else self.slice.predicate(partition_types(schema), prefix)
+        """The condition that the run may write a row: it is of its partitions, or owned; None if it may write all."""
+        if self.slice is not None:  # a table of partitions owns all rows
+            return self.slice.predicate(partition_types(schema), prefix)
+        return None if self.owned is None else self.owned.predicate(prefix)
+
+    @property
+    def may_change_sides(self) -> bool:
+        """Whether the row of a key can be owned in the result and frozen in the table, or the reverse."""
+        key = self.table.key_columns
+        return bool(key) and self.owned is not None and not self.owned.follows_from(key)
 
     def read_of(self, input_name: str) -> SourceRead | TableVersion | None:
         """What the run reads of the source of an input: its changes, or a snapshot; None if the input is no table."""
@@ -343,6 +354,7 @@ class Run:
             beside=self.other_table.version,
             quarantine=self.other_table.quarantine,
             lost_to=lost_to,
+            owned=self.owned and self.owned.texts,
         )
 
 

@@ -78,7 +78,16 @@ class QuarantineWritten:
     rows: Rows
 
 
-Notice: TypeAlias = PhaseBegan | PhaseEnded | Doing | Message | Evaluated | AllOutside | QuarantineWritten
+@dataclass(frozen=True, slots=True)
+class KeysLeftAlone:
+    """Changes touched keys whose rows the table does not own, so that nothing is computed of them."""
+
+    keys: int
+
+
+Notice: TypeAlias = (
+    PhaseBegan | PhaseEnded | Doing | Message | Evaluated | AllOutside | QuarantineWritten | KeysLeftAlone
+)
 Listener: TypeAlias = Callable[[Notice], None]
 
 

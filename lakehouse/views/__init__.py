@@ -5,5 +5,5 @@ Law: every row in which the result differs has touched keys, and the rows of tou
 The keys are found by planner, from the changes of each node (steps/deltas), and brought to the driver by
 on_spark/computing.
 Read: view_text, input_refusals, analysis; query, algebra, functions, printing; plan, planner, equalities; touch,
-adding, explained.
+adding, explained; owned_rows.
 """

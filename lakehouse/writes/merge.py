@@ -13,6 +13,7 @@ from lakehouse.cursor.definition import digest
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold
 from lakehouse.difference.by_key import statement_by_key
+from lakehouse.difference.frozen_rows import without_frozen
 from lakehouse.difference.statements import MarkOnly, Planned, Skip, Statement
 from lakehouse.errors import UncomparedError, WriteError
 from lakehouse.read.asset import PastRows
@@ -89,7 +90,7 @@ class Merge(Stated):
         rows = without_new_columns(spark, run, self.rows, self.touched.columns)
         # A column that is ignored counts as well, because other columns may be computed from whatever a source has.
         columns = digest([sorted(paths(each.schema)) for each in (self.rows, rows)])
-        return run.with_facts(columns=columns), replace(self, rows=rows)
+        return run.with_facts(columns=columns), replace(self, rows=rows, touched=without_frozen(run, self.touched))
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
         if run.table.asks_for_unique_keys and not fold(self.touched.columns) <= fold(run.table.key_columns):

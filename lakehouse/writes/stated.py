@@ -12,6 +12,7 @@ from pyspark.sql.types import StringType
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
 from lakehouse.difference.expectations import Judged, judge_rows, with_quarantine
+from lakehouse.difference.frozen_rows import refuse_changed_sides
 from lakehouse.difference.row_comparison import OPERATION, difference, with_promises
 from lakehouse.difference.statements import Create, MarkOnly, Planned, Skip, Statement
 from lakehouse.difference.withheld import judge_outside
@@ -93,11 +94,15 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
         ExpectationError: Rows break an expectation that fails the run.
     """
     check_new(run.name, write.rows, run.table, head)
+    if run.table.owns is not None:
+        from lakehouse.views.owned_rows import refuse_unknown_columns  # it imports sqlglot
+
+        refuse_unknown_columns(run, write.rows.columns)
     partition_columns = run.table.partitioned_by(head)
     check_zone(run.name, write.rows, partition_columns)
     write = write.without_empty_texts(run, partition_columns)
     if head is None:
-        result = write.rows
+        run, result = replace(run, owned=None), write.rows
         write, judged = _new(run, write)
         whole = write.new_rows(run)
         within = run.within(whole.schema)
@@ -115,6 +120,9 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
         filled=lambda: _fillings(spark, run, head),
     )
     within, result = run.within(stored.schema), rows
+    if run.may_change_sides:
+        about = write.about
+        refuse_changed_sides(run, rows, stored if about is None else about.restrict(stored))
     if within is not None:
         rows, stored = rows.where(within), stored.where(within)
     judged = judge_rows(run, rows, few=write.few)

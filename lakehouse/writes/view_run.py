@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from logging import INFO, WARNING
 
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +12,7 @@ from lakehouse.cursor.digests import QueryDigest
 from lakehouse.delta.log import Head, rows_about
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.text import fold
+from lakehouse.difference.frozen_rows import owned_keys
 from lakehouse.difference.statements import Planned
 from lakehouse.errors.views import ViewError
 from lakehouse.read.content import SourceRead
@@ -163,19 +165,27 @@ def _compute_by_verdict(spark: Callable[[], SparkSession], run: Run, bound: Boun
     """What the table is to hold, as far as the verdict of the text lets changes be followed."""
     refresh, head, cursor = run.asset.policy.chosen_refresh, run.head, run.cursor
     match bound.analysis.verdict:
+        case ByKeys(first=int()) if run.owned is not None:
+            return Whole(NeedOfAllRows.PLAN, "rows that its table does not own may be others than the first rows")
         case ByKeys(first=int()) if head is not None and run.slice is None and isinstance(cursor, Known):
             why = why_other_rows(run.ref.log(spark), head, run, cursor)
             if why is not None:
                 return Whole(NeedOfAllRows.READ, why)
             return compute_top(bound, refresh, lambda: TableVersion.of(spark(), run.ref, head).rows())
         case _:
-            is_replaceable = may_replace(run.asset, head)
-            return compute(bound, refresh, lambda: _rows_of_table(spark, run), is_replaceable=is_replaceable)
+            is_replaceable = may_replace(run.asset, head) and not run.may_change_sides
+            return compute(
+                bound,
+                refresh,
+                lambda: _rows_of_table(spark, run),
+                is_replaceable=is_replaceable,
+                owned=partial(owned_keys, run),
+            )
 
 
 def _write_of_all_rows(spark: Callable[[], SparkSession], run: Run, bound: BoundText, need: NeedOfAllRows) -> Write:
     """The write of all rows of the result: compared with the table, unless that would be dearer than to replace it."""
-    if replaces_all_rows(need, run.asset, run.head, _rows_of_table(spark, run)):
+    if not run.may_change_sides and replaces_all_rows(need, run.asset, run.head, _rows_of_table(spark, run)):
         key, own = run.table.key_columns, bound.analysis.key
         return Replacement(bound.rows, may_split_keys=bool(key) and (own is None or not fold(own) <= fold(key)))
     return _write_of_rows(run, bound.rows)
@@ -237,7 +247,7 @@ def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: BoundText) ->
     if run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is None:
         return None
     sums = _sums_of_view(bound)
-    if isinstance(sums, str):
+    if isinstance(sums, str) or (run.owned is not None and not run.owned.follows_from(sums.groups)):
         return None
     why = why_recomputed(run.ref.log(spark), run.head, run, sums)
     return sums if why is None else Whole(NeedOfAllRows.READ, why)

@@ -107,6 +107,7 @@ def test_an_option_is_the_run_tag_of_the_same_meaning() -> None:
     }
     assert RunRequest(("a/b",), go_on_from="now").tags == {"lakehouse/go_on_from/a/b": "now"}
     assert RunRequest(("a/b",), restate_from="2026-01-31").tags == {"lakehouse/restate_from/a/b": "2026-01-31"}
+    assert RunRequest(("a/b",), thaw="day < '2024-01-01'").tags == {"lakehouse/thaw/a/b": "day < '2024-01-01'"}
     assert RunRequest(("a",), allow=("max_deleted", "version")).tags == {"lakehouse/allow/a": "max_deleted,version"}
     with pytest.raises(UsageError, match="--allow is about one asset, and 2 are named"):
         RunRequest(("a", "b"), allow=("version",))

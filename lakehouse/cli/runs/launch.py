@@ -52,6 +52,9 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--restate-from", metavar="T", help="of a History: from when on it is computed again")
     parser.add_argument(
+        "--thaw", metavar="CONDITION", help="of a table that owns some rows: which others this run may rewrite too"
+    )
+    parser.add_argument(
         "--allow",
         choices=ALLOWED,
         action="append",
@@ -72,7 +75,14 @@ def _run(given: Namespace) -> Answer:
         return Answer(_NOTHING.as_document(), "Nothing is behind.")
     allow = tuple(dict.fromkeys(given.allow))
     request = RunRequest(
-        assets, given.partition, given.full_refresh, given.go_on_from, given.restate_from, allow, given.checks
+        assets,
+        given.partition,
+        given.full_refresh,
+        given.go_on_from,
+        given.restate_from,
+        given.thaw,
+        allow,
+        given.checks,
     )
     tables = tables_of(request, defs)
     from lakehouse.cli.pages.run_page import run_page
@@ -195,7 +205,7 @@ def _why_not_rebuilt(table: "AssetTable") -> str | None:
     files = None if table.ref is None else table.ref.files
     if files is None or files.storage is not Storage.FILES:
         return "is not a directory on this machine"
-    if table.past is not PastRows.COMPUTED:
+    if table.past is not PastRows.COMPUTED or table.declared.owns is not None:
         return "holds rows that its sources cannot give again"
     if table.partitions_def is not None:
         return "has partitions, of which one run makes only its own"

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, get_args
 
 from lakehouse.cli.command import UsageError
-from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, Allowed
+from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, THAW, Allowed
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -26,6 +26,7 @@ class RunRequest:
         full_refresh: Whether everything is computed, and the rows that differ are written.
         go_on_from: The version of the source after which an `Append` continues; `now` of a history.
         restate_from: The time, or the version of an extract, from which on a history is restated.
+        thaw: The condition of frozen rows that the run may rewrite too.
         allow: What is let through once: an extract, or a result that changes much of its table.
         checks: Whether the checks that read whole tables are made as well.
 
@@ -38,11 +39,17 @@ class RunRequest:
     full_refresh: bool = False
     go_on_from: str | None = None
     restate_from: str | None = None
+    thaw: str | None = None
     allow: tuple[str, ...] = ()
     checks: bool = False
 
     def __post_init__(self) -> None:
-        of_one = {"--go-on-from": self.go_on_from, "--restate-from": self.restate_from, "--allow": self.allow}
+        of_one = {
+            "--go-on-from": self.go_on_from,
+            "--restate-from": self.restate_from,
+            "--thaw": self.thaw,
+            "--allow": self.allow,
+        }
         named = [option for option, value in of_one.items() if value]
         if named and len(self.assets) > 1:
             raise UsageError(f"{named[0]} is about one asset, and {len(self.assets)} are named. Run them one by one.")
@@ -57,6 +64,7 @@ class RunRequest:
             FULL_REFRESH: ",".join(self.assets) if self.full_refresh else None,
             GO_ON_FROM + asset: self.go_on_from,
             RESTATE_FROM + asset: self.restate_from,
+            THAW + asset: self.thaw,
             ALLOW + asset: ",".join(self.allow) or None,
             CHECKS: "true" if self.checks else None,
         }

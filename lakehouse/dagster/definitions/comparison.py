@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import dagster as dg
 from pyspark.sql import DataFrame
@@ -135,15 +136,14 @@ class _Comparison:
             rows = rows.drop(*(column for column in rows.columns if column.lower() not in fold(table.columns)))
         expected = fit(checked.ref, rows, table.schema, may_add=False)
         with watching(spark, f"comparing {checked.name} with a full recompute"):
-            of, key, holds = "", checked.table.declared.key_columns, None
-            own = None if self.partition is None else checked.table.slice([self.partition])
-            if own is not None:
-                where = own.predicate(partition_types(table.schema))
-                expected, table, of = expected.where(where), table.where(where), f" of partition {self.partition}"
+            key, holds = checked.table.declared.key_columns, None
+            where, of = self._where(table)
+            if where is not None:
+                expected, table = expected.where(where), table.where(where)
             part = self._part(table, sample) if key else Part()
             if not part.is_all:
                 holds, of = part.holds(key, table.schema), f"{of} (part {part} of the keys)"
-            expected, table = self._split(expected, table, own)
+            expected, table = self._split(expected, table, where)
             if checked.table.declared.quarantines:
                 of = f"{of or ' of the table'} and of its quarantine"
             if holds is None:
@@ -151,7 +151,24 @@ class _Comparison:
             finding = recompute(checked.name, expected.where(holds), table.where(holds), key, versions, of)
             return replace(finding, figures={PART: str(part), **finding.figures})
 
-    def _split(self, expected: DataFrame, table: DataFrame, own: Slice | None) -> tuple[DataFrame, DataFrame]:
+    def _where(self, table: DataFrame) -> tuple[str | None, str]:
+        """The condition of the rows that are compared, and a clause about them; None if these are all.
+
+        Of a table that owns some rows these are the rows that its last run might rewrite, and so has made equal.
+        """
+        own = None if self.partition is None else self.checked.table.slice([self.partition])
+        if own is not None:
+            return own.predicate(partition_types(table.schema)), f" of partition {self.partition}"
+        texts = self.cursor.mark.owned if isinstance(self.cursor, Known) else None
+        if texts is None:
+            return None, ""
+        from lakehouse.views.sql.owned_text import owned_at  # it imports sqlglot
+
+        moment = datetime.fromisoformat(texts["moment"])
+        where = owned_at(self.checked.name, texts["where"], moment, texts.get("thaw")).predicate()
+        return where, f" with {where}"
+
+    def _split(self, expected: DataFrame, table: DataFrame, where: str | None) -> tuple[DataFrame, DataFrame]:
         """The rows that the table takes, those for its quarantine after them; and the rows of both tables."""
         checked, declared = self.checked, self.checked.table.declared
         judged = split(checked.name, expected, declared.key_columns, declared.expectations)
@@ -161,7 +178,7 @@ class _Comparison:
         stored = rejected.limit(0)
         if head is not None:
             stored = TableVersion.of(checked.session(), ref, head).rows().drop(RUN_ID)
-            stored = stored if own is None else stored.where(own.predicate(partition_types(stored.schema)))
+            stored = stored if where is None else stored.where(where)
         return (
             judged.taken.unionByName(rejected, allowMissingColumns=True),
             table.unionByName(stored, allowMissingColumns=True),

@@ -94,7 +94,7 @@ def explain(
                 run = run.with_read(nothing_of(plan), source, step.now) if isinstance(plan, ReadNothing) else run
         inputs = tuple(listed)
         outcome, why = _verdict(run, inputs)
-        why = " ".join((why, *_agreement(run), *warnings))
+        why = " ".join((why, *_agreement(run), *_frozen_rows(run), *warnings))
         if outcome is RunEffect.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
         write = WriteForecast(kind.__name__, _strategy(run, kind, inputs), run.table.key_columns)
@@ -159,6 +159,12 @@ def _agreement(run: Run) -> Iterator[str]:
     if settled.stands_for:
         at = ", ".join(f"{source} at version {version}" for source, version in sorted(settled.stands_for.items()))
         yield f"The run makes it stand for {at}."
+
+
+def _frozen_rows(run: Run) -> Iterator[str]:
+    """Which rows the run leaves as they are, as a sentence."""
+    if run.owned is not None:
+        yield f"It may rewrite the rows with {run.owned}; all others are frozen."
 
 
 def _strategy(run: Run, kind: type[Write], inputs: Sequence[InputForecast]) -> str:

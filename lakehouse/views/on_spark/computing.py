@@ -1,7 +1,7 @@
 """From the text of a view to the rows that its table is to hold: those of touched keys, or all of them."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -56,7 +56,12 @@ Computed: TypeAlias = Whole | OfKeys | Unmoved
 
 
 def compute(
-    bound: BoundText, refresh: Refresh, table_rows: Callable[[], int | None], *, is_replaceable: bool = False
+    bound: BoundText,
+    refresh: Refresh,
+    table_rows: Callable[[], int | None],
+    *,
+    is_replaceable: bool = False,
+    owned: Callable[[Local | DataFrame, Sequence[str]], Local | DataFrame] = lambda keys, _: keys,
 ) -> Computed:
     """The rows that a table is to hold.
 
@@ -65,6 +70,7 @@ def compute(
         refresh: The policy of the table.
         table_rows: Says how many rows the table holds; None if nobody knows.
         is_replaceable: Whether all rows may replace the table, which costs less than a comparison.
+        owned: The keys whose rows the table owns, by the names of their columns in the table.
 
     Raises:
         ViewError: Changes cannot be followed.
@@ -84,16 +90,18 @@ def compute(
                 return Unmoved()
             case str() as why:
                 return Whole(NeedOfAllRows.PLAN, why)
-            case keys if (number := number_of(keys)) == 0:
-                return Unmoved()
-            case keys if isinstance(verdict, Whole):
-                return verdict
-            case keys:
-                whole = _too_many(number, refresh, table_rows(), is_replaceable=is_replaceable)
-                if whole is None and is_strict:
-                    why = rows_of_any_keys(bound.query, plan, bound.facts.small).why_read_whole(bound.reads)
-                    whole = None if why is None else Whole(NeedOfAllRows.PLAN, why)
-                return whole or _of_keys(bound, plan, keys, number)
+            case touched:
+                keys = owned(touched, plan.touch)
+        number = number_of(keys)
+        if number == 0:
+            return Unmoved()
+        if isinstance(verdict, Whole):
+            return verdict
+        whole = _too_many(number, refresh, table_rows(), is_replaceable=is_replaceable)
+        if whole is None and is_strict:
+            why = rows_of_any_keys(bound.query, plan, bound.facts.small).why_read_whole(bound.reads)
+            whole = None if why is None else Whole(NeedOfAllRows.PLAN, why)
+        return whole or _of_keys(bound, plan, keys, number)
     except NotFollowedError as error:
         return Whole(NeedOfAllRows.PLAN, error.reason.clause)
 

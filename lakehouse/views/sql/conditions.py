@@ -32,12 +32,23 @@ def refuse_conditions(asset: str, expectations: Sequence[Expect]) -> None:
             raise DefinitionError.condition(asset, each.condition, why)
 
 
-@cache
 def why_not_of_the_row(expression: str) -> str | None:
     """Why a text is no expression of the columns of one row, as a clause; None if the text alone shows no reason."""
+    parsed = parse_condition(expression)
+    return parsed if isinstance(parsed, str) else None
+
+
+@cache
+def parse_condition(expression: str, parameters: frozenset[str] = frozenset()) -> Parsed | str:
+    """The query of an expression of the columns of one row; else why the text is none, as a clause.
+
+    Args:
+        expression: The text.
+        parameters: The parameters that it may have.
+    """
     try:
         parsed = parse(cut(f"{_BEGIN}{expression}{_END}"))
-        reasons = (why for node in parsed.tree.walk() if (why := _why_no_part(node)) is not None)
+        reasons = (why for node in parsed.tree.walk() if (why := _why_no_part(node, parameters)) is not None)
         why = _why_other_shape(parsed) or next(reasons, None)
         if why is None and (other := why_not_followed(parsed)) is not None:
             return other.clause
@@ -48,7 +59,7 @@ def why_not_of_the_row(expression: str) -> str | None:
         return error.what if error.what.startswith("Spark") else error.what[:1].lower() + error.what[1:]
     except NotFollowedError as error:
         return error.reason.clause
-    return why
+    return parsed if why is None else why
 
 
 def _why_other_shape(parsed: Parsed) -> str | None:
@@ -64,7 +75,7 @@ def _why_other_shape(parsed: Parsed) -> str | None:
     return _SEVERAL if isinstance(tree.expressions[0].this, exp.Tuple) else None
 
 
-def _why_no_part(node: Expr) -> str | None:
+def _why_no_part(node: Expr, parameters: frozenset[str]) -> str | None:
     """Why a part of a condition goes by more than one row, or by none."""
     name = node.meta.get(CALLED, "")
     if isinstance(node, exp.Query) and node.parent is not None:
@@ -79,4 +90,5 @@ def _why_no_part(node: Expr) -> str | None:
         return "it has a star, which stands for columns that are not known yet"
     if isinstance(node, exp.Alias) and isinstance(node.parent, exp.Paren):
         return _SEVERAL
-    return "it has a parameter, and nobody gives its value" if isinstance(node, exp.Placeholder) else None
+    is_unknown = isinstance(node, exp.Placeholder) and node.this not in parameters
+    return "it has a parameter, and nobody gives its value" if is_unknown else None

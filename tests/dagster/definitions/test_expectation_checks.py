@@ -137,9 +137,9 @@ def test_what_is_no_condition_of_a_row_or_has_the_name_of_another_check_is_refus
         (
             Expect("v > (SELECT max(v) FROM orders)"),
             (
-                "Asset 'copies' expects (v > (SELECT max(v) FROM orders)) of each row of its table, but it has a subquery, "
+                "Asset 'copies' has the condition (v > (SELECT max(v) FROM orders)) on rows of its table, but it has a subquery, "
                 "and only the columns of one row count here. Write a condition that is true or false of one row, and "
-                "compute what the condition needs as a column of the result."
+                "compute what it needs as a column of the result."
             ),
         ),
         (Expect("v > 1", name="keys"), "The expectation keys of 'copies' has the name of another check"),

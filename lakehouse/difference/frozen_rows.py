@@ -1,0 +1,93 @@
+"""The rows outside of `Table(owns=...)`: none changes sides unseen, and nothing is computed of their keys.
+
+Only where other columns than the key decide can the row of a key be owned in the result and frozen in the table.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from lakehouse.delta.text import quote, same
+from lakehouse.errors import WriteError
+from lakehouse.read.run import Run
+from lakehouse.read.touched import Touched
+from lakehouse.read.touched_keys import EveryKey, SomeKeys, UnreadRows
+from lakehouse.spark.driver_rows import Local, collect_all
+from lakehouse.spark.progress import KeysLeftAlone, tell
+from lakehouse.spark.table_version import TableVersion
+
+_SHOWN = 3
+"""So many keys are named."""
+
+
+def refuse_changed_sides(run: Run, rows: DataFrame, stored: DataFrame) -> None:
+    """Refuses a key whose row in the result is owned and whose row in the table is frozen, or the reverse.
+
+    Only where other columns than the key decide. The rows of both sides are those of the keys that the write is about.
+
+    Raises:
+        WriteError (CHANGED_SIDES): There is such a key.
+    """
+    if run.owned is None or not run.may_change_sides:
+        return
+    key, is_owned = run.table.key_columns, F.coalesce(F.expr(run.owned.predicate()), F.lit(False))
+    names = [f"__key_{place}" for place in range(len(key))]
+    columns = [F.col(quote(name)) for name in key]
+    result = rows.select(*columns, is_owned.alias("__comes"))
+    in_table = stored.select(
+        *(column.alias(name) for column, name in zip(columns, names, strict=True)), is_owned.alias("__is")
+    )
+    on = F.expr(" AND ".join(same(quote(column), name) for column, name in zip(key, names, strict=True)))
+    moved = result.join(in_table, on).where("__comes <> __is")
+    shown = [F.col(quote(name)).cast("string").alias(name) for name in key]
+    examples = moved.select(*shown, "__comes").limit(_SHOWN).collect()
+    if examples:
+        keys = ["; ".join(f"{name}={'NULL' if row[name] is None else row[name]}" for name in key) for row in examples]
+        raise WriteError.changed_sides(run.name, str(run.owned), keys, enters=bool(examples[0]["__comes"]))
+
+
+def without_frozen(run: Run, touched: Touched) -> Touched:
+    """The touched keys without those whose rows are frozen, where the keys tell."""
+    match touched.touched:
+        case SomeKeys(values=[]) | EveryKey():
+            return touched
+        case SomeKeys() as keys:
+            number = None if keys.values is None else len(keys.values)
+            owned = _keys_of_owned(run, keys.distinct, touched.columns, number)
+            if owned is None:
+                return touched
+            rows = owned if isinstance(owned, Local) or touched.few else UnreadRows(owned)
+            return replace(touched, touched=SomeKeys(keys.columns, rows, keys.most))
+
+
+def owned_keys(run: Run, keys: Local | DataFrame, names: Sequence[str]) -> Local | DataFrame:
+    """The keys without those whose rows are frozen, by the names that the table has for their columns."""
+    frame, number = (keys.frame, keys.rows) if isinstance(keys, Local) else (keys, None)
+    return _keys_of_owned(run, frame, names, number) or keys
+
+
+def _keys_of_owned(run: Run, keys: DataFrame, names: Sequence[str], number: int | None) -> Local | DataFrame | None:
+    """The keys, of which there are so many at the driver, whose rows may be owned; None if these are all.
+
+    They tell if the table has their columns in the same types. Of a text they do not: a feed has another one than the
+    table where bytes are no UTF-8. Where a row can change sides, those that a frozen row leaves are looked at too.
+    """
+    if run.owned is None or run.head is None or run.may_change_sides:
+        return None
+    stored = TableVersion.of(keys.sparkSession, run.ref, run.head).rows().schema
+    of_table = {field.name.lower(): field.dataType for field in stored.fields}
+    own = {name.lower(): field.dataType for name, field in zip(names, keys.schema.fields, strict=True)}
+    if not run.owned.follows_from(own) or any(
+        own[name] != of_table.get(name) or isinstance(own[name], StringType) for name in run.owned.columns
+    ):
+        return None
+    owned = keys.toDF(*names).where(run.owned.predicate()).toDF(*keys.columns)
+    if number is None:
+        return owned
+    local = collect_all(owned)
+    if local.rows < number:
+        tell(KeysLeftAlone(number - local.rows))
+    return local if local.rows < number else None

@@ -1,0 +1,75 @@
+"""Which rows a run may rewrite, of a table with `Table(owns=...)`, and which tables cannot have it.
+
+Law: inside, the table equals its query over the versions read; outside, no run changes, adds or removes a row.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import assert_never
+
+from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.delta.owned import Owned
+from lakehouse.delta.table import Table
+from lakehouse.delta.text import fold
+from lakehouse.errors import DefinitionError
+from lakehouse.read.asset import Asset, PastRows
+from lakehouse.read.run import Run
+from lakehouse.views.sql.owned_text import owned_at, read_owned
+
+
+def owned_rows(asset: Asset, cursor: Cursor, moment: datetime, thaw: str | None, *, is_empty: bool) -> Owned | None:
+    """The rows that a run may rewrite; None if these are all.
+
+    A table without a row has no past yet, so the run that begins it computes all that its sources have.
+
+    Raises:
+        DefinitionError (CONDITION): A text is no condition on one row.
+    """
+    last = cursor.mark.owned if isinstance(cursor, Known) else None
+    moment = moment if last is None else max(moment, datetime.fromisoformat(last["moment"]))
+    owned = owned_at(asset.name, str(asset.table.owns), moment, thaw)
+    return None if is_empty else owned
+
+
+def refuse_owned(asset: str, table: Table, past: PastRows, why_all_rows: str | None, *, is_partitioned: bool) -> None:
+    """Refuses `owns` of a table whose past stays by itself, or whose frozen rows a run could not leave alone.
+
+    Raises:
+        DefinitionError: The two do not go together.
+        DefinitionError (CONDITION): The text is no condition on one row, or rows could come back into it.
+    """
+    by_key = (f"{each.check_name} goes by keys" for each in table.expectations if each.quarantines or each.is_of_key)
+    why, remedy = _why_not_owned(past), "Leave owns out"
+    if why is None and is_partitioned:
+        why = "a run writes its own partitions alone, so the others stay as they are"
+    elif why is None and not read_owned(asset, str(table.owns)).columns <= fold(table.key_columns):
+        why, remedy = why_all_rows or next(by_key, None), "Let owns go by columns of the key, which then decides"
+    if why is not None:
+        raise DefinitionError(f"Asset '{asset}' declares owns={table.owns!r}, but {why}. {remedy}.")
+
+
+def _why_not_owned(past: PastRows) -> str | None:
+    """Why no condition says which rows runs may rewrite, as a clause; None if one may."""
+    match past:
+        case PastRows.COMPUTED:
+            return None
+        case PastRows.DELIVERED:
+            return "an extract says of each row whether it is there, within its Snapshot(scope=...)"
+        case PastRows.APPENDED:
+            return "an Append never rewrites a row, so all of its past stays"
+        case PastRows.KEPT:
+            return "a History keeps its past by itself, whatever its source forgets"
+        case _:
+            assert_never(past)
+
+
+def refuse_unknown_columns(run: Run, columns: Sequence[str]) -> None:
+    """Refuses a condition that names a column which the table has not.
+
+    Raises:
+        DefinitionError (CONDITION): There is one.
+    """
+    for text in filter(None, (run.table.owns, run.request.thaw)):
+        for column in read_owned(run.name, text).columns - fold(columns):
+            why = f"its table has no column {column}. It has {', '.join(columns)}"
+            raise DefinitionError.condition(run.name, text, why)

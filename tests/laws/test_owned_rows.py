@@ -1,0 +1,174 @@
+"""A table that owns some rows: inside it equals a recompute, outside no run changes a row, and none changes sides."""
+
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lakehouse import Changes, Expect, Merge, Overwrite, Table
+from lakehouse.commit.outcome import Committed
+from lakehouse.delta.limits import Limits, in_force
+from lakehouse.delta.owned import moment_of
+from lakehouse.difference.statements import MarkOnly
+from lakehouse.spark.progress import KeysLeftAlone, Notice
+from tests.support.lake import NO_WAIT, Lake
+from tests.support.owned_tables import FIRST, TABLES, OwnedHouse, copied, per_day
+from tests.support.raises import raises_code
+from tests.support.slow import slow
+
+
+@pytest.fixture
+def house(spark: SparkSession, tmp_path: Path) -> OwnedHouse:
+    house = OwnedHouse(Lake(spark, tmp_path))
+    house.begin()
+    return house
+
+
+def day(number: int) -> date:
+    return FIRST + timedelta(days=number)
+
+
+@pytest.mark.parametrize("kinds", ["by keys", slow("the others")])
+def test_the_past_stays_whatever_happens_upstream_until_a_run_thaws_it(house: OwnedHouse, kinds: str) -> None:
+    house.kept = TABLES[:2] if kinds == "by keys" else TABLES[2:]
+    house.run()  # the first one: everything that the sources have
+    house.purge(day(8))  # the days that are owned begin with the tenth
+    house.insert((100, day(3), 0, 70), (101, day(19), 3, 80))
+    house.move(0, "Ulm")
+    house.run()
+    house.day += timedelta(days=6)  # a pause: the edge moves, and what changes meanwhile is never read
+    house.change(12, 77)
+    house.insert((102, day(14), 1, 90), (103, day(25), 1, 99))
+    house.run()
+    house.run((day(2), day(4)))
+    house.change(12, 78)
+    house.owned_days = 15  # the slice grows
+    house.run()
+    house.owned_days = 5
+    house.purge(day(24))
+    house.run()
+    house.restore(1)
+    house.run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "limits", [Limits(), Limits(one_task_keys=0, driver_rows=0, compared_rows=0)], ids=["few", "many"]
+)
+@pytest.mark.parametrize("seed", range(6))
+def test_the_past_stays_in_random_histories(house: OwnedHouse, seed: int, limits: Limits) -> None:
+    chance = Random(seed)
+    with in_force(limits):
+        house.run()
+        for _ in range(10):
+            house.act(chance)
+
+
+def test_changes_of_the_past_alone_move_the_position_and_nothing_is_computed(house: OwnedHouse) -> None:
+    alone = list[int]()
+    hear = house.lake.hear
+
+    def listen(notice: Notice) -> None:
+        hear(notice)
+        if isinstance(notice, KeysLeftAlone):
+            alone.append(notice.keys)
+
+    house.lake.hear = listen  # type: ignore[method-assign]
+    house.kept = tuple(kept for kept in TABLES if kept.name in ("per_day", "largest", "summed"))
+    house.run()
+    house.insert((100, day(3), 0, 70), (101, day(4), 0, 70))
+    for name, outcome in house.run().items():
+        assert isinstance(outcome, Committed) and isinstance(outcome.statement, MarkOnly), name
+        assert outcome.mark.reads["orders"].version == house.lake.version("orders")
+    assert alone == [2, 2]
+
+
+def test_a_run_that_began_earlier_thaws_nothing_and_a_zombie_writes_nothing(house: OwnedHouse) -> None:
+    house.kept = tuple(kept for kept in TABLES if kept.name in ("per_day", "listed"))
+    house.run()
+    kept = house.kept[0]
+    house.insert((100, day(12), 0, 70))
+    zombie = house.lake.begin(per_day, kept.table(house.owns), moment=house.moment)
+    inputs: dict[str, Any] = dict(house.lake.read(zombie, per_day))
+    write = per_day(**inputs)
+    house.day += timedelta(days=5)
+    house.run()
+    before = house.lake.version("per_day")
+    zombie.commit(write, house.lake.retry, NO_WAIT)
+    assert house.lake.version("per_day") == before
+    house.kept = (kept,)
+    house.purge(day(18))
+    house.run(moment=moment_of(0))  # a clock that is wrong: the last commit's moment holds
+    mark = house.lake.commits("per_day")[-1].user_metadata
+    assert mark is not None and f"{house.moment:%Y-%m-%dT%H}" in mark
+
+
+def by_day(orders: Changes) -> Merge:
+    touched = orders.touched("day")
+    return Merge(touched.rows.select("id", "day", "amount"), touched)
+
+
+@pytest.mark.parametrize("asset", [copied, slow(by_day)])
+def test_a_row_that_changes_sides_stops_the_run_until_both_rows_are_thawed(house: OwnedHouse, asset: Any) -> None:
+    house.kept = (replace(next(kept for kept in TABLES if kept.name == "copied"), asset=asset),)
+    table = house.kept[0].table(house.owns)
+    house.run()
+    for id_, to in ((3, day(18)), (15, day(5))):  # one comes in, one leaves
+        before, version = house.orders[id_], house.lake.version(asset.__name__)
+        house.orders[id_] = (id_, to, *before[2:])
+        house.lake.sql(f"UPDATE {{orders}} SET day = DATE'{to}' WHERE id = {id_}")
+        for _ in range(2):
+            with raises_code("CHANGED_SIDES", match=rf"\(id={id_}\)"):
+                house.lake.materialize(asset, table, moment=house.moment)
+        assert house.lake.version(asset.__name__) == version
+        house.run((min(to, before[1]), min(to, before[1])))
+
+
+def test_a_condition_that_names_no_column_of_the_table_is_refused_before_it_is_there(house: OwnedHouse) -> None:
+    with raises_code("CONDITION", match="no column region"):
+        house.lake.materialize(per_day, Table(key="day", owns="region = 'EU'"))
+    assert not house.lake.exists("per_day")
+
+
+def by_customer(orders: Changes) -> Merge:
+    touched = orders.touched("customer")
+    return Merge(touched.rows.select("customer", "id", "day"), touched)
+
+
+def test_a_key_that_is_touched_by_other_columns_keeps_its_frozen_rows(house: OwnedHouse) -> None:
+    table = Table(key="id", owns=house.owns)
+    house.lake.materialize(by_customer, table, moment=house.moment)
+    before = house.lake.rows("by_customer")
+    house.purge(day(12))
+    house.lake.materialize(by_customer, table, moment=house.moment)
+    gone = {(id_ % 3, id_, day(id_)) for id_ in (10, 11)}
+    assert house.lake.rows("by_customer") == [row for row in before if row not in gone]
+
+
+def test_a_quarantine_keeps_the_rows_that_its_table_does_not_own(house: OwnedHouse) -> None:
+    table = Table(key="day", owns=house.owns, expect=Expect("amount % 2 = 0", "quarantine"))
+    for before in (day(0), day(14)):  # the first of the owned days is the tenth
+        house.purge(before)
+        house.lake.materialize(per_day, table, moment=house.moment)
+    days = [day(number) for number in (*range(10), *range(14, 20))]
+    kept = sorted([*house.lake.rows("per_day"), *(row[:2] for row in house.lake.rows("per_day_quarantine"))])
+    assert [row[0] for row in kept] == days
+    assert {row[1] % 2 for row in house.lake.rows("per_day")} == {0}
+
+
+def test_a_column_that_is_added_is_null_in_frozen_rows(house: OwnedHouse) -> None:
+    columns = ["day", "amount"]
+
+    def listed(orders: DataFrame) -> Overwrite:
+        return Overwrite(orders.select(*columns))
+
+    for _ in range(2):
+        house.lake.materialize(listed, Table(owns=house.owns), moment=house.moment)
+        columns = ["day", "amount", "customer"]
+    assert {row[0]: row[2] for row in house.lake.rows("listed")} == {
+        day(number): number % 3 if number >= 10 else None for number in range(20)
+    }

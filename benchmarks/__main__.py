@@ -31,6 +31,7 @@ MORE = (
     "expectations",
     "hourly",
     "views",
+    "medallion",
     "agree",
 )
 LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts", "views")

@@ -1,0 +1,4 @@
+CREATE MATERIALIZED VIEW silver.products
+TBLPROPERTIES ('lakehouse.key' = 'id')
+AS SELECT id, upper(name) AS name, category
+FROM bronze.products

@@ -15,6 +15,7 @@ from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.owned import moment_of
 from lakehouse.difference.statements import MarkOnly
 from lakehouse.spark.progress import KeysLeftAlone, Notice
+from tests.delta.test_owned import EDGES, MOMENT
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.owned_tables import FIRST, TABLES, OwnedHouse, copied, per_day
 from tests.support.raises import raises_code
@@ -59,9 +60,10 @@ def test_the_past_stays_whatever_happens_upstream_until_a_run_thaws_it(house: Ow
 @pytest.mark.parametrize(
     "limits", [Limits(), Limits(one_task_keys=0, driver_rows=0, compared_rows=0)], ids=["few", "many"]
 )
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_past_stays_in_random_histories(house: OwnedHouse, seed: int, limits: Limits) -> None:
     chance = Random(seed)
+    house.kept = tuple(chance.sample(TABLES, 4))
     with in_force(limits):
         house.run()
         for _ in range(10):
@@ -172,3 +174,10 @@ def test_a_column_that_is_added_is_null_in_frozen_rows(house: OwnedHouse) -> Non
     assert {row[0]: row[2] for row in house.lake.rows("listed")} == {
         day(number): number % 3 if number >= 10 else None for number in range(20)
     }
+
+
+def test_an_edge_of_days_is_what_spark_says_of_that_day(spark: SparkSession) -> None:
+    for text, edge in EDGES.items():
+        if ":today" in text:
+            sql = text.split("> ")[-1].split(">= ")[-1].replace(":today", f"DATE'{MOMENT.date()}'")
+            assert spark.sql(f"SELECT {sql}").collect()[0][0] == edge, text

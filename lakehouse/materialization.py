@@ -194,7 +194,7 @@ class Materialization:
         phases: The seconds that its phases took, by their names, while it listens.
         evaluations: What its table expects of the rows of its newest plan, evaluated.
         all_outside: Whether no row of the result lies in a partition of the run.
-        left_alone: How many touched keys have frozen rows, so that nothing was computed of them.
+        left_alone: How many touched keys of a `Merge` have frozen rows; None if they were not counted.
         quarantine: What the run wrote to the quarantine of its table, each time; nothing if that was right already.
         standings: What the tables stand for that lead to it, and its siblings.
     """
@@ -208,7 +208,7 @@ class Materialization:
     phases: dict[str, float] = field(init=False, default_factory=dict[str, float])
     evaluations: tuple[Evaluation, ...] = field(init=False, default=())
     all_outside: bool = field(init=False, default=False)
-    left_alone: int = field(init=False, default=0)
+    left_alone: int | None = field(init=False, default=None)
     quarantine: tuple[QuarantineWritten, ...] = field(init=False, default=())
     standings: Standings = field(init=False, default_factory=lambda: Standings(Ways({}), lambda _: None))
     _prefetched: bool = field(init=False, default=False)

@@ -116,7 +116,8 @@ def report_plan(
         return
     run = step.run
     if run.owned is not None:
-        context.add_output_metadata({"owned": str(run.owned), "keys_left_alone": step.left_alone})
+        counted = {} if step.left_alone is None else {"keys_left_alone": step.left_alone}
+        context.add_output_metadata({"owned": str(run.owned), **counted})
     log_evaluations(execution, step.evaluations, run.partitions, fails=False)
     for sentence in warnings_of(run.name, step.evaluations):
         context.log.warning(sentence)

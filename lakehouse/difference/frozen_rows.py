@@ -15,7 +15,7 @@ from lakehouse.errors import WriteError
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey, SomeKeys, UnreadRows
-from lakehouse.spark.driver_rows import Local, collect_all
+from lakehouse.spark.driver_rows import collect_all
 from lakehouse.spark.progress import KeysLeftAlone, tell
 from lakehouse.spark.table_version import TableVersion
 
@@ -50,44 +50,38 @@ def refuse_changed_sides(run: Run, rows: DataFrame, stored: DataFrame) -> None:
 
 
 def without_frozen(run: Run, touched: Touched) -> Touched:
-    """The touched keys without those whose rows are frozen, where the keys tell."""
+    """The touched keys without those whose rows are frozen, where the keys tell; how many these are is told."""
     match touched.touched:
-        case SomeKeys(values=[]) | EveryKey():
-            return touched
-        case SomeKeys() as keys:
-            number = None if keys.values is None else len(keys.values)
-            owned = _keys_of_owned(run, keys.distinct, touched.columns, number)
+        case SomeKeys() as keys if run.owned is not None and keys.values != []:
+            owned = _of_owned(run, keys.distinct, touched.columns)
             if owned is None:
                 return touched
-            rows = owned if isinstance(owned, Local) or touched.few else UnreadRows(owned)
+            if keys.values is None:
+                rows = owned if touched.few else UnreadRows(owned)
+            else:
+                rows = collect_all(owned)
+                tell(KeysLeftAlone(len(keys.values) - rows.rows))
             return replace(touched, touched=SomeKeys(keys.columns, rows, keys.most))
+        case SomeKeys() | EveryKey():
+            return touched
 
 
-def owned_keys(run: Run, keys: Local | DataFrame, names: Sequence[str]) -> Local | DataFrame:
+def owned_keys(run: Run, keys: DataFrame, names: Sequence[str]) -> DataFrame:
     """The keys without those whose rows are frozen, by the names that the table has for their columns."""
-    frame, number = (keys.frame, keys.rows) if isinstance(keys, Local) else (keys, None)
-    return _keys_of_owned(run, frame, names, number) or keys
+    return _of_owned(run, keys, names) or keys
 
 
-def _keys_of_owned(run: Run, keys: DataFrame, names: Sequence[str], number: int | None) -> Local | DataFrame | None:
-    """The keys, of which there are so many at the driver, whose rows may be owned; None if these are all.
+def _of_owned(run: Run, keys: DataFrame, names: Sequence[str]) -> DataFrame | None:
+    """The keys whose rows may be owned; None if the keys do not tell.
 
     They tell if the table has their columns in the same types. Of a text they do not: a feed has another one than the
     table where bytes are no UTF-8. Where a row can change sides, those that a frozen row leaves are looked at too.
     """
-    if run.owned is None or run.head is None or run.may_change_sides:
+    if run.owned is None or run.head is None or run.may_change_sides or not run.owned.follows_from(names):
         return None
     stored = TableVersion.of(keys.sparkSession, run.ref, run.head).rows().schema
     of_table = {field.name.lower(): field.dataType for field in stored.fields}
     own = {name.lower(): field.dataType for name, field in zip(names, keys.schema.fields, strict=True)}
-    if not run.owned.follows_from(own) or any(
-        own[name] != of_table.get(name) or isinstance(own[name], StringType) for name in run.owned.columns
-    ):
+    if any(own[name] != of_table.get(name) or isinstance(own[name], StringType) for name in run.owned.columns):
         return None
-    owned = keys.toDF(*names).where(run.owned.predicate()).toDF(*keys.columns)
-    if number is None:
-        return owned
-    local = collect_all(owned)
-    if local.rows < number:
-        tell(KeysLeftAlone(number - local.rows))
-    return local if local.rows < number else None
+    return keys.toDF(*names).where(run.owned.predicate()).toDF(*keys.columns)

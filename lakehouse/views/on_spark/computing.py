@@ -53,6 +53,7 @@ class Unmoved:
 
 
 Computed: TypeAlias = Whole | OfKeys | Unmoved
+OwnedKeys: TypeAlias = Callable[[DataFrame, Sequence[str]], DataFrame]
 
 
 def compute(
@@ -61,7 +62,7 @@ def compute(
     table_rows: Callable[[], int | None],
     *,
     is_replaceable: bool = False,
-    owned: Callable[[Local | DataFrame, Sequence[str]], Local | DataFrame] = lambda keys, _: keys,
+    owned: OwnedKeys = lambda keys, _: keys,
 ) -> Computed:
     """The rows that a table is to hold.
 
@@ -70,7 +71,7 @@ def compute(
         refresh: The policy of the table.
         table_rows: Says how many rows the table holds; None if nobody knows.
         is_replaceable: Whether all rows may replace the table, which costs less than a comparison.
-        owned: The keys whose rows the table owns, by the names of their columns in the table.
+        owned: Takes the keys whose rows the table owns, by the names of their columns in the table.
 
     Raises:
         ViewError: Changes cannot be followed.
@@ -85,23 +86,21 @@ def compute(
         is_strict = answer_by_policy(NeedOfAllRows.PLAN, refresh) is PolicyAnswer.REFUSED
         if is_strict and (why := plan.why_read_whole(bound.reads)) is not None:
             return Whole(NeedOfAllRows.PLAN, why)
-        match find_keys(bound, plan):
+        match find_keys(bound, plan, owned):
             case None:
                 return Unmoved()
             case str() as why:
                 return Whole(NeedOfAllRows.PLAN, why)
-            case touched:
-                keys = owned(touched, plan.touch)
-        number = number_of(keys)
-        if number == 0:
-            return Unmoved()
-        if isinstance(verdict, Whole):
-            return verdict
-        whole = _too_many(number, refresh, table_rows(), is_replaceable=is_replaceable)
-        if whole is None and is_strict:
-            why = rows_of_any_keys(bound.query, plan, bound.facts.small).why_read_whole(bound.reads)
-            whole = None if why is None else Whole(NeedOfAllRows.PLAN, why)
-        return whole or _of_keys(bound, plan, keys, number)
+            case keys if (number := number_of(keys)) == 0:
+                return Unmoved()
+            case keys if isinstance(verdict, Whole):
+                return verdict
+            case keys:
+                whole = _too_many(number, refresh, table_rows(), is_replaceable=is_replaceable)
+                if whole is None and is_strict:
+                    why = rows_of_any_keys(bound.query, plan, bound.facts.small).why_read_whole(bound.reads)
+                    whole = None if why is None else Whole(NeedOfAllRows.PLAN, why)
+                return whole or _of_keys(bound, plan, keys, number)
     except NotFollowedError as error:
         return Whole(NeedOfAllRows.PLAN, error.reason.clause)
 
@@ -119,14 +118,16 @@ def _too_many(number: int, refresh: Refresh, of: int | None, *, is_replaceable: 
     return Whole(NeedOfAllRows.COST, f"{count_of(number, 'key')} of {count_of(of, 'row')} are touched")
 
 
-def find_keys(bound: BoundText, plan: TouchedPlan) -> Local | DataFrame | str | None:
+def find_keys(
+    bound: BoundText, plan: TouchedPlan, owned: OwnedKeys = lambda keys, _: keys
+) -> Local | DataFrame | str | None:
     """The touched keys as the last step gives them; None if there are none; a clause that says why every key counts."""
     if plan.touched is None:
         return None
     why = why_every_key(bound.query, plan, bound.execution.tables)
     if why is not None:
         return why
-    bound.execution.run(plan.steps)
+    bound.execution.run(plan.steps, lambda keys: owned(keys, plan.touch))
     return bound.execution.keys(plan.touched)
 
 

@@ -1,6 +1,6 @@
 """The plans of a view on Spark: the keys of each step come to the driver, and restrict what later steps read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never
 
@@ -38,13 +38,15 @@ class Execution:
     _keys: dict[str, Local | DataFrame] = field(default_factory=dict[str, Local | DataFrame], init=False)
     _frames: dict[SourceRows, DataFrame] = field(default_factory=dict[SourceRows, DataFrame], init=False)
 
-    def run(self, steps: Sequence[Step]) -> None:
+    def run(self, steps: Sequence[Step], last: Callable[[DataFrame], DataFrame] = lambda keys: keys) -> None:
         """Computes steps one after the other. The rows of each come to the driver if they are few.
 
-        A step with many rows stays where Spark has computed it. What follows from many rows may still be few.
+        A step with many rows stays where Spark has computed it. What follows from many rows may still be few. `last`
+        takes some rows of the last step, before they are computed.
         """
-        for step in steps:
-            rows = compute_once(self.frame(step.sql), few=self._follows_from_few(step.sql))
+        for place, step in enumerate(steps, 1):
+            keys = self.frame(step.sql)
+            rows = compute_once(last(keys) if place == len(steps) else keys, few=self._follows_from_few(step.sql))
             self._keys[step.name] = rows if isinstance(rows, Local) else _to_send(rows)
 
     def keys(self, step: str) -> Local | DataFrame:

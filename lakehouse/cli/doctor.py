@@ -287,8 +287,8 @@ def of_session(key: str, manager: "DeltaIOManager") -> Symptom:
 
 def of_scratch(key: str, manager: "DeltaIOManager", name: str) -> Iterator[Symptom]:
     """What the Spark of an IO manager can, tried out on a table; and whether exactly once can be kept there."""
-    from lakehouse.cli.scratch import try_out
     from lakehouse.spark.abilities import is_lost
+    from lakehouse.spark.scratch import try_out
 
     try:
         trials = try_out(manager.session(), name)

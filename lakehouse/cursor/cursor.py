@@ -1,7 +1,7 @@
 """What a table says of how far its asset has read: a position, none yet, or one that is lost."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from lakehouse.cursor.generation import FIRST_GENERATION, Generation
@@ -49,6 +49,26 @@ class Known:
         A partition is not compared again, because the rival may be a writer that always writes other partitions.
         """
         return self.stale_base and self.mark.everything and not self.mark.partitions
+
+    def again(self, run: str, attempt: str, base: int) -> Mark:
+        """The mark of the position that is committed again, in the sequence of the writer's own commits.
+
+        Delta refuses one of the two if a run of the asset commits at the same time, because both have the next epoch.
+        """
+        return replace(
+            self.mark,
+            generation=self.generation,
+            epoch=self.epoch + 1,
+            run=run,
+            attempt=attempt,
+            base=base,
+            reads=self.reads,
+            compared=False,
+            everything=False,
+            decided=None,
+            rows=None,
+            lost_to=(),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.walk import Past, mark_of, readable_mark
-from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
+from lakehouse.delta.log import Head, Log, commits_between
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +107,25 @@ def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
             case BaseReverted():
                 break
     return {}
+
+
+def is_untouched(cursor: Known, log: Log, head: Head) -> bool:
+    """Whether no commit but the last own one has changed a row since that one was planned."""
+    since = commits_between(log, cursor.mark.asset, cursor.mark.base, head.version)
+    return since is not None and all(commit.is_quiet or commit.version == cursor.version for commit in since)
+
+
+_OF_COLUMNS = SCHEMA_CHANGES - {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
+
+
+def why_other_rows(log: Log, head: Head, cursor: Known, partitions: Collection[str]) -> str | None:
+    """Why the table may not hold what its last run left, as a clause; None if the log shows that it does."""
+    since = commits_between(log, cursor.mark.asset, cursor.mark.base, head.version)
+    if since is None:
+        return "the log was cleaned up to its last commit"
+    for commit in reversed(since):
+        if commit.operation in _OF_COLUMNS:
+            return f"version {commit.version} ({commit.operation}) changed its columns"
+        if commit.version != cursor.version and may_concern(commit, cursor.mark.asset, partitions):
+            return f"version {commit.version} ({commit.operation}) has written to it since"
+    return None

@@ -11,7 +11,6 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from lakehouse.commit.execute import save_mark
-from lakehouse.cursor.again import again
 from lakehouse.delta.location import scheme_of
 from lakehouse.delta.text import literal
 from lakehouse.spark.abilities import USER_METADATA, is_lost
@@ -77,7 +76,7 @@ class Worker:
             case UpkeepWork.MARK:
                 assert upkeep.position is not None, "its mark is due"
                 cursor, version = upkeep.position
-                save_mark(self.spark, self.ref, again(cursor, self.run, uuid4().hex, version))
+                save_mark(self.spark, self.ref, cursor.again(self.run, uuid4().hex, version))
             case UpkeepWork.COMPACT:
                 self.spark.sql(f"OPTIMIZE {self.ref.identifier}{where}").collect()
             case UpkeepWork.PURGE:

@@ -7,9 +7,11 @@ from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from lakehouse.cursor.again import position_to_renew
 from lakehouse.cursor.cursor import Known
+from lakehouse.cursor.find import find_cursor
+from lakehouse.cursor.since_base import is_untouched
 from lakehouse.cursor.unread import DAY, commits_last
+from lakehouse.cursor.walk import readable_mark
 from lakehouse.delta.commit_info import UPKEEP, count_of
 from lakehouse.delta.growth import LiveFile
 from lakehouse.delta.log import Head, Log, as_interval, log_kept
@@ -173,6 +175,32 @@ def _freed_version(metadata: str | None) -> int | None:
         return int(json.loads(metadata or "")[FREED])
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def position_to_renew(log: Log, head: Head, asset: str) -> tuple[Known, int] | None:
+    """The position of a table as its newest own commit states it, and when that commit was made.
+
+    None if there is none, or if the next run has to look at what came after that commit: somebody else changed rows,
+    or the commit does not hold. None of an archive that is no longer as its runs left it: behind a new mark nobody
+    would see the rival's commit, and the archive would count as whole. None also of a table of partitions, which has a
+    position for each; and of a table whose marks hold no position that a run could lose.
+
+    Returns:
+        The position, and milliseconds since the epoch.
+    """
+    for commit in log.commits(head.version):
+        mark = readable_mark(commit, asset)
+        if mark is not None:
+            if mark.partitions or not (mark.extract or any(not at.is_snapshot for at in mark.reads.values())):
+                return None
+            cursor = find_cursor(log, head, asset)
+            if not isinstance(cursor, Known) or cursor.version != commit.version or cursor.stale_base:
+                return None
+            is_edited = mark.log_after is not None and not is_untouched(cursor, log, head)
+            return None if is_edited else (cursor, commit.timestamp)
+        if not commit.is_quiet:
+            return None
+    return None
 
 
 def _mark(log: Log, head: Head, readers: Readers) -> tuple[Known | None, tuple[Task, ...]]:

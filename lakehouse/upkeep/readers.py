@@ -17,6 +17,7 @@ from lakehouse.cursor.find import find_cursor, newest_mark
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.unread import TableState, Unbegun, Unread, backlog, unread_after
 from lakehouse.delta.growth import Entry
+from lakehouse.delta.location import scheme_of
 from lakehouse.delta.log import Head, Log, feed_retention
 from lakehouse.errors import in_short
 from lakehouse.upkeep.registration import limit_of, registered_limits, time_travel
@@ -108,7 +109,7 @@ def _files_of(action: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
     """The files below the table that an action names: path, bytes, and by what it is in use if the action adds it."""
     path, vector = str(action["path"]), _vector(action.get("deletionVector") or {})
     name = "" if vector is None else f"{vector[0]} {vector[2]}"
-    if not path.startswith("/") and "://" not in path:  # a clone names files of another table
+    if not path.startswith("/") and scheme_of(path) is None:  # a clone names files of another table
         yield path, int(action.get("size") or 0), name
     if vector is not None:
         yield vector[0], vector[1], f"{path} {vector[2]}"

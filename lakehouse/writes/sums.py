@@ -16,9 +16,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType, StringType, StructField, StructType
 
 from lakehouse.cursor.cursor import Known
-from lakehouse.cursor.since_base import may_concern
-from lakehouse.delta.commit_info import SCHEMA_CHANGES
-from lakehouse.delta.log import Head, Log, commits_between
+from lakehouse.cursor.since_base import why_other_rows
+from lakehouse.delta.log import Head, Log
 from lakehouse.delta.text import literal, quote
 from lakehouse.difference.by_key import choose_statement, counts_of
 from lakehouse.difference.row_comparison import DELETE, INSERT, OPERATION, UPDATE
@@ -160,7 +159,6 @@ if TYPE_CHECKING:
 _INEXACT = "inexact"
 """The `OPERATION` of a group whose count or sum cannot be right."""
 _WAS, _ROWS = "__lakehouse_was", "__lakehouse_rows"
-_OF_COLUMNS = SCHEMA_CHANGES - {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
 
 
 def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Skip | str:
@@ -201,20 +199,7 @@ def why_recomputed(log: Log, head: Head, run: Run, sums: Sums) -> str | None:
         return "its last run did not read up to where these changes begin"
     if isinstance(changes.content, Feed) and changes.content.archived:
         return "an archive need not hold each change once, as it was"
-    return why_other_rows(log, head, run, cursor)
-
-
-def why_other_rows(log: Log, head: Head, run: Run, cursor: Known) -> str | None:
-    """Why the table may not hold what its last run left, as a clause; None if the log shows that it does."""
-    since = commits_between(log, run.name, cursor.mark.base, head.version)
-    if since is None:
-        return "the log was cleaned up to its last commit"
-    for commit in reversed(since):
-        if commit.operation in _OF_COLUMNS:
-            return f"version {commit.version} ({commit.operation}) changed its columns"
-        if commit.version != cursor.version and may_concern(commit, run.name, run.partitions):
-            return f"version {commit.version} ({commit.operation}) has written to it since"
-    return None
+    return why_other_rows(log, head, cursor, run.partitions)
 
 
 def as_marked_before(run: Run) -> Run:

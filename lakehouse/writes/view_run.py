@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.digests import QueryDigest
+from lakehouse.cursor.since_base import why_other_rows
 from lakehouse.delta.log import Head, rows_about
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.text import fold
@@ -42,7 +43,7 @@ from lakehouse.views.view_text import ViewText, with_place
 from lakehouse.writes.aggregate import add_or_recompute
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite, Replacement
-from lakehouse.writes.sums import Sums, as_marked_before, sums_of, why_other_rows, why_recomputed
+from lakehouse.writes.sums import Sums, as_marked_before, sums_of, why_recomputed
 from lakehouse.writes.write import Write
 
 _NO_SUMS_YET = "its log does not say that it holds them. After the next run that computes all rows it is"
@@ -168,7 +169,7 @@ def _compute_by_verdict(spark: Callable[[], SparkSession], run: Run, bound: Boun
         case ByKeys(first=int()) if run.owned is not None:
             return Whole(NeedOfAllRows.PLAN, "rows that its table does not own may be others than the first rows")
         case ByKeys(first=int()) if head is not None and run.slice is None and isinstance(cursor, Known):
-            why = why_other_rows(run.ref.log(spark), head, run, cursor)
+            why = why_other_rows(run.ref.log(spark), head, cursor, run.partitions)
             if why is not None:
                 return Whole(NeedOfAllRows.READ, why)
             return compute_top(bound, refresh, lambda: TableVersion.of(spark(), run.ref, head).rows())

@@ -9,7 +9,6 @@ import pytest
 from benchmarks.harness.earlier import set_back
 from lakehouse import DeltaIOManager
 from lakehouse.cli.doctor import Health, of_session
-from lakehouse.cli.scratch import try_out
 from lakehouse.commit import commit as loop
 from lakehouse.commit.attempt import Writing
 from lakehouse.dagster.resources import LocalSpark
@@ -19,6 +18,7 @@ from lakehouse.difference.statements import Planned
 from lakehouse.server.connect import leave_all
 from lakehouse.spark.abilities import abilities
 from lakehouse.spark.progress import listening
+from lakehouse.spark.scratch import try_out
 from lakehouse.upkeep.due import UpkeepWork
 from tests.support.for_each import for_each
 from tests.support.governed import SETTABLE, Wall, governed

@@ -9,11 +9,10 @@ import pytest
 from deltalake import DeltaTable
 
 from benchmarks.harness.earlier import set_back
-from lakehouse.cursor.again import again, position_to_renew
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
-from lakehouse.upkeep.due import Rules, UpkeepWork, upkeep_of
+from lakehouse.upkeep.due import Rules, UpkeepWork, position_to_renew, upkeep_of
 from lakehouse.upkeep.readers import readers_of
 from tests.support.daily import run_day
 from tests.support.marked_tables import append, run
@@ -102,10 +101,10 @@ def test_the_mark_says_what_it_said_and_that_it_compared_nothing(root: Path) -> 
     assert head is not None
     standing = position_to_renew(log, head, "copies")
     assert standing is not None
-    before, after = standing[0].mark, again(standing[0], "upkeep", "try", head.version)
+    before, after = standing[0].mark, standing[0].again("upkeep", "try", head.version)
     other = {field.name for field in fields(Mark) if getattr(before, field.name) != getattr(after, field.name)}
     assert other == {"epoch", "run", "attempt", "base", "compared"}
     assert (after.epoch, after.base, after.compared) == (before.epoch + 1, head.version, False)
     assert after.application_id == before.application_id
     lost = replace(standing[0], mark=replace(before, lost_to=(0,)))
-    assert again(lost, "upkeep", "try", head.version).lost_to == (), "the attempts of that run are told once"
+    assert lost.again("upkeep", "try", head.version).lost_to == (), "the attempts of that run are told once"

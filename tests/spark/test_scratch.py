@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from lakehouse.cli.scratch import try_out
+from lakehouse.spark.scratch import try_out
 
 NAME = "default.doctors_scratch"
 

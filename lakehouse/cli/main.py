@@ -8,12 +8,17 @@ from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
 
 from lakehouse.cli.command import Answer, Command, UsageError, no_such
+from lakehouse.delta.location import BRANCH
 from lakehouse.errors import LakehouseError
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "adopt": (
         "view files of a dbt project or of SQL files, and how each model would be followed",
         "lakehouse.cli.adoption.adopt:ADOPT",
+    ),
+    "branch": (
+        "clones of all tables, or of some, in which the next run reads what changes there",
+        "lakehouse.cli.branch:BRANCH_COMMAND",
     ),
     "changes": (
         "what the commits of a table did, and which run made them",
@@ -22,6 +27,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "check": (
         "what no run could do with these definitions: one line for each finding, without Spark",
         "lakehouse.cli.check:CHECK",
+    ),
+    "compare": (
+        "how the tables of a branch differ from those that it was cloned from",
+        "lakehouse.cli.branch:COMPARE",
     ),
     "conflicts": (
         "which writers of one table can conflict, with which outcome, and what avoids it",
@@ -93,6 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif name:
         parser.error(no_such("command", name, COMMANDS))
     given = parser.parse_args(words)
+    if getattr(given, "root", None) is not None:
+        os.environ.pop(BRANCH, None)  # the directory is meant that is named
     if given.version:
         from lakehouse import __version__
 

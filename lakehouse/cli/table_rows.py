@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lakehouse.difference.between_versions import VersionDiff
 
 
-_MOST = 20
+MOST = 20
 """So many rows are shown."""
 
 
@@ -26,7 +26,7 @@ def _add_show_arguments(parser: ArgumentParser) -> None:
     add_place(parser)
     add_table(parser)
     parser.add_argument("--where", metavar="SQL", help="only rows of this condition; starts Spark")
-    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"how many rows are shown ({_MOST})")
+    parser.add_argument("--limit", metavar="N", type=int, default=MOST, help=f"how many rows are shown ({MOST})")
     parser.add_argument("--at", metavar="VERSION", type=int, help="the version; else the newest")
     add_json(parser)
 
@@ -87,7 +87,7 @@ def _add_diff_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--key", metavar="COLUMN", action="append", help="a column that identifies a row; may be repeated"
     )
-    parser.add_argument("--limit", metavar="N", type=int, default=_MOST, help=f"how many rows are shown ({_MOST})")
+    parser.add_argument("--limit", metavar="N", type=int, default=MOST, help=f"how many rows are shown ({MOST})")
     add_json(parser)
 
 
@@ -97,12 +97,12 @@ def _run_diff(given: Namespace) -> Answer:
 
     table = NamedTable.of(given)
     first, last = _versions(given, table.head)
-    key = tuple(given.key or _key_in(table.log, last) or table.key)
+    key = tuple(given.key or key_in(table.log, last) or table.key)
     with (
         working_beside(f"Comparing versions {first} and {last} of {given.table}"),
         reading_old_files(f"Versions {first} and {last} of '{given.table}' cannot be compared"),
     ):
-        diff, way = _diff(table, (first, last), key, given.limit)
+        diff, way = diff_of(table, (first, last), key, given.limit)
     value = {"table": given.table, "after": first, "upto": last, "key": list(key), "by": way, **asdict(diff)}
     return Answer(value, diff_page(given.table, (first, last), diff, way))
 
@@ -125,13 +125,13 @@ def _versions(given: Namespace, head: "Head") -> tuple[int, int]:
     return first, last
 
 
-def _key_in(log: "Log", version: int) -> tuple[str, ...]:
+def key_in(log: "Log", version: int) -> tuple[str, ...]:
     """The key that the newest mark says is unique; empty if none says that."""
     marks = (mark_in(commit) for commit in islice(log.commits(version), LOOKED_BACK))
     return next((mark.key for mark in marks if mark is not None and mark.key), ())
 
 
-def _diff(table: NamedTable, versions: tuple[int, int], key: tuple[str, ...], most: int) -> "tuple[VersionDiff, str]":
+def diff_of(table: NamedTable, versions: tuple[int, int], key: tuple[str, ...], most: int) -> "tuple[VersionDiff, str]":
     """What differs, and by what that was found: the change feed names the keys, or all rows of both are compared."""
     from lakehouse.delta.commit_info import NO_ROWS
     from lakehouse.difference.between_versions import VersionDiff, diff_versions

@@ -108,12 +108,19 @@ class NamedTable:
             UsageError: Nothing has its name.
             ReadError: There is no table yet.
         """
-        ref, session, key = _find_table(given)
+        table = cls.of_ref(*_find_table(given))
+        if table is None:
+            raise no_table(given.table)
+        return table
+
+    @classmethod
+    def of_ref(
+        cls, ref: "TableRef", session: "Callable[[], SparkSession]", key: Sequence[str] = ()
+    ) -> "NamedTable | None":
+        """A table where it stands; None if there is none."""
         log = ref.log(session)
         head = log.head()
-        if head is None:
-            raise no_table(given.table)
-        return cls(ref, session, key, log, head)
+        return None if head is None else cls(ref, session, key, log, head)
 
     def at(self, version: int, where: str | None = None) -> "TableVersion":
         """The table at a version."""

@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.cursor.standings import Logs, Ways
 from lakehouse.dagster.slices import slice_of
-from lakehouse.delta.location import Location
+from lakehouse.delta.location import BRANCH, Location, branch_here
 from lakehouse.delta.log import Log
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Read, Table
-from lakehouse.errors import DefinitionError
+from lakehouse.errors import DefinitionError, SetupError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.changes import Changes
 from lakehouse.server.rendezvous import SCRATCH
@@ -366,6 +366,22 @@ def table_ref(root: Location, key: dg.AssetKey, table: Table) -> TableRef:
             f"Rename the asset."
         )
     return TableRef.at(name, root.below(name))
+
+
+def is_shared(table: Table) -> bool:
+    """Whether this process works on a branch, and a table has a place of its own, which no branch may write."""
+    return branch_here() is not None and (table.name or table.path) is not None
+
+
+def refuse_shared(name: str, table: Table) -> None:
+    """Refuses to write, on a branch, a table that no branch has.
+
+    Raises:
+        SetupError (VARIABLE): The table has a place of its own.
+    """
+    if is_shared(table):
+        own = f"'{name}' has a place of its own ({table.name or table.path}), which is the same on each branch"
+        raise SetupError.variable(BRANCH, branch_here(), f"{own}. Nothing was written. Run it without a branch.")
 
 
 def archive_ref(root: Location, name: str) -> TableRef:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import dagster as dg
 from pyspark.sql import SparkSession
 
-from lakehouse.dagster.code_location import AssetTable, CodeLocation
+from lakehouse.dagster.code_location import AssetTable, CodeLocation, is_shared
 from lakehouse.dagster.remake import with_parts
 from lakehouse.dagster.table_facts import (
     DATA_VERSION,
@@ -57,7 +57,8 @@ def writer_of_table(table: AssetTable, code_location: CodeLocation) -> AssetTabl
     """The table of the asset whose runs write a table, a quarantine with its table; None if no asset writes it here."""
     behind = _table_behind(table)
     writer = table if behind is None else code_location[dg.AssetKey.from_user_string(behind)]
-    return writer if writer.is_written and writer.root is not None else None
+    is_here = writer.is_written and writer.root is not None and not is_shared(writer.declared)
+    return writer if is_here else None
 
 
 def _spec_of(table: AssetTable) -> dg.AssetSpec:

@@ -21,6 +21,7 @@ from lakehouse.dagster.code_location import (
     changes_of,
     function_of,
     input_kind,
+    refuse_shared,
     result_annotation,
     table_ref,
     write_kind,
@@ -177,7 +178,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
 
     @property
     def location(self) -> Location:
-        """Where the tables of this manager are."""
+        """Where the tables of this manager are: below its root, or below that of the branch that the process is on."""
         root, options = value_of(self.root), self.storage_options
         if options is not None:
             options = {name: value_of(option) for name, option in options.items()}
@@ -228,6 +229,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         if key not in self._steps:
             tables, tags = self._tables_beside(execution), tags_of(execution)
             asset = self.asset_of(execution.assets_def, execution.asset_key, tables)
+            refuse_shared(asset.name, asset.table)
             for sentence in refuse_unknown(tags, keys_of_code_location(execution)):
                 execution.log.warning(sentence)
             partitions_def = execution.assets_def.partitions_def

@@ -15,6 +15,7 @@ from pydantic import Field, PrivateAttr
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lakehouse.delta.location import Location
 from lakehouse.errors import DefinitionError, LakehouseError, SetupError
 from lakehouse.server.jars import class_path, delta_jars
 from lakehouse.server.lifecycle import Server
@@ -210,8 +211,8 @@ class LocalSpark(dg.ConfigurableResource[Any]):
 
     @property
     def directory(self) -> Path:
-        """The root as an absolute path."""
-        return Path(value_of(self.root)).expanduser().absolute()
+        """The root as an absolute path; the branch's, if the process works on a branch."""
+        return Path(Location.of_root(value_of(self.root)).path)
 
     def _start(self) -> SparkSession:
         root = self.directory

@@ -8,6 +8,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Self
 
+from lakehouse.errors import SetupError
+
+BRANCH = "LAKEHOUSE_BRANCH"
+"""The variable that names the branch on which a process works: each root is then the branch's."""
+_BRANCH_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_WHOLE_STORE = re.compile(r"/*|[A-Za-z0-9+.-]+:/*[^/]*/*")
+"""An address without a directory, beside which there is no other."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
@@ -42,6 +49,11 @@ def scheme_of(address: str) -> str | None:
     return None if match is None else match.group(1)
 
 
+def branch_here(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The branch on which this process works; None if it works on the roots themselves."""
+    return environment.get(BRANCH) or None
+
+
 class Storage(Enum):
     """What kind of storage an address names."""
 
@@ -65,8 +77,10 @@ class Location:
 
     @classmethod
     def of_root(cls, root: str, options: Mapping[str, str] | None = None) -> Self:
-        """The location of a root as a user writes it: with `~`, or a path from the current directory."""
-        return cls(root if scheme_of(root) is not None else str(Path(root).expanduser().absolute()), options)
+        """The location of a root as a user writes it, with `~` or from the current directory; its branch, if on one."""
+        location = cls(root if scheme_of(root) is not None else str(Path(root).expanduser().absolute()), options)
+        name = branch_here()
+        return location if name is None else location.branch(name)
 
     @property
     def storage(self) -> Storage:
@@ -124,6 +138,30 @@ class Location:
     def store_options(self) -> dict[str, str]:
         """The options with which the object store is opened."""
         return PATIENCE | dict(self.options or {})
+
+    @property
+    def branches(self) -> Self:
+        """Where the branches of a root are: beside it, so that nothing that the root contains is written.
+
+        Raises:
+            SetupError (VARIABLE): The root is a whole bucket or disk.
+        """
+        address = self.address.rstrip("/")
+        if _WHOLE_STORE.fullmatch(address):
+            raise SetupError.variable(
+                BRANCH, branch_here(), f"beside {self.address} no directory can be. Give the root a directory in it."
+            )
+        return type(self)(f"{address}_branches", self.options)
+
+    def branch(self, name: str) -> Self:
+        """The root of a branch.
+
+        Raises:
+            SetupError (VARIABLE): The name is none, or the root is a whole bucket or disk.
+        """
+        if not _BRANCH_NAME.fullmatch(name):
+            raise SetupError.variable(BRANCH, name, "a name has letters, digits, _ and -, up to 64. Use, say, fix-12.")
+        return self.branches.below(name)
 
     def below(self, name: str) -> Self:
         """The location of a directory below this one."""

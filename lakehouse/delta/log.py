@@ -15,6 +15,8 @@ from lakehouse.errors import UnreadableLogError
 NOTHING_READ = -1
 READER = "lakehouse.readers."
 """How the properties begin that name the registered readers of a table."""
+BRANCH_READER = "branch/"
+"""How the names of the readers begin that are branches: they need the files of one version, and read no changes."""
 
 
 @dataclass(frozen=True, slots=True)

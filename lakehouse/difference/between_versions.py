@@ -1,7 +1,7 @@
 """What two versions of one table hold differently, row by row."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
@@ -32,12 +32,13 @@ class RowDiff:
 
 @dataclass(frozen=True, slots=True)
 class VersionDiff:
-    """What two versions hold differently."""
+    """What two versions hold differently; `columns` says in how many updated rows each column differs."""
 
     counts: Rows
     rows: tuple[RowDiff, ...]
     added: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
+    columns: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def diff_versions(
@@ -67,7 +68,8 @@ def diff_versions(
     pairs = _pairs(bag_difference(new, old), new.schema, key)
     counts = dict[str, int](row[0:2] for row in pairs.groupBy(_CHANGE).count().collect())
     values = Rows(*(counts.get(change, 0) for change in ("insert", "update", "delete")))
-    return VersionDiff(values, _some(pairs, new.schema, key, most), added, dropped)
+    columns = _columns(pairs, new.schema, key) if values.updated else {}
+    return VersionDiff(values, _some(pairs, new.schema, key, most), added, dropped, columns)
 
 
 def _alike(old: DataFrame, new: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -112,6 +114,13 @@ def _names_that_differ(schema: StructType, key: Sequence[str]) -> str:
     others = [name for name in schema.names if name.lower() not in fold(key)]
     flags = (f"CASE WHEN NOT ({same(before[name], after[name])}) THEN {literal(name)} END" for name in others)
     return f"array_compact(array({', '.join(flags)}))"
+
+
+def _columns(pairs: DataFrame, schema: StructType, key: Sequence[str]) -> dict[str, int]:
+    """In how many updated rows each column differs, the most first."""
+    names = f"explode({_names_that_differ(schema, key)}) AS {_NAMES}"
+    counted = pairs.where(f"{_CHANGE} = 'update'").selectExpr(names).groupBy(_NAMES).count()
+    return dict(sorted(((row[0], row[1]) for row in counted.collect()), key=lambda each: (-each[1], each[0])))
 
 
 def _some(pairs: DataFrame, schema: StructType, key: Sequence[str], most: int) -> tuple[RowDiff, ...]:

@@ -8,10 +8,10 @@ from typing import assert_never
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakehouse.cursor.again import is_untouched
 from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
+from lakehouse.cursor.since_base import is_untouched
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import Head, Log, VersionRange, commit_at
 from lakehouse.delta.text import fold
@@ -130,7 +130,8 @@ def archive_begins(changes: SourceRead, cursor: Cursor, log: Log, head: Head | N
     """The version of the source after which a table holds every change once, when the log of these changes is appended.
 
     - A table that says so, that nobody else has changed, and whose position these changes follow: as before.
-    - A table that went on from a later version, or that somebody else has changed: from these changes on.
+    - A table that went on from a later version, or that somebody else has changed: from these changes on, and not below
+      the version after which it began, under which a clone holds rows of another table.
     - A table that has read another source of this name: from these changes on, beyond the versions of the other source,
       because the rows do not say of which source they are.
     - A table whose position is lost: None, because nobody knows which rows it holds.
@@ -148,7 +149,9 @@ def archive_begins(changes: SourceRead, cursor: Cursor, log: Log, head: Head | N
             if position.table != changes.source_at.table_id:
                 return max(begins, position.version)
             follows = mark.log_after is not None and position.version == changes.range.after
-            return mark.log_after if follows and head is not None and is_untouched(cursor, log, head) else begins
+            if follows and head is not None and is_untouched(cursor, log, head):
+                return mark.log_after
+            return max(begins, mark.log_after or 0)
         case _:
             assert_never(cursor)
 

@@ -9,7 +9,7 @@ from lakehouse.cursor.definition import partial_sources, why_handed_otherwise, w
 from lakehouse.cursor.digests import QueryDigest
 from lakehouse.cursor.mark import Mark
 from lakehouse.delta.limits import limits
-from lakehouse.delta.log import NOTHING_READ, READER, Head
+from lakehouse.delta.log import BRANCH_READER, NOTHING_READ, READER, Head
 from lakehouse.delta.policy import Policy, Refresh
 from lakehouse.delta.table import Read, Table
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, ReadError, WriteError
@@ -176,7 +176,8 @@ _OF_COST: Mapping[Refresh, PolicyAnswer] = {
 
 def may_replace(asset: Asset, head: Head | None) -> bool:
     """Whether all rows may replace a table: no policy counts how many differ, and no reader keeps each change."""
-    has_readers = head is not None and any(name.startswith(READER) for name in head.properties)
+    names = () if head is None else (name for name in head.properties if name.startswith(READER))
+    has_readers = not all(name.startswith(READER + BRANCH_READER) for name in names)
     return asset.policy.max_changed is None and not asset.changes_are_kept and not has_readers
 
 

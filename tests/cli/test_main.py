@@ -102,7 +102,7 @@ def usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     [
         (
             [],
-            "say which command: adopt, changes, check, conflicts, cut, diff, doctor, explain, new, readers, run, shell, show, spark, status",
+            "say which command: adopt, branch, changes, check, compare, conflicts, cut, diff, doctor, explain, new, readers, run, shell, show, spark, status",
         ),
         (["spark"], "required: ACTION"),
         (["statsu"], "There is no command statsu. Did you mean status?"),

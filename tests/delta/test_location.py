@@ -2,10 +2,11 @@
 
 import pytest
 
-from lakehouse import Table
-from lakehouse.delta.location import CREDENTIALS, Location, Storage
+from lakehouse import DeltaIOManager, LocalSpark, Table
+from lakehouse.delta.location import BRANCH, CREDENTIALS, Location, Storage
 from lakehouse.spark.table_version import TableRef
 from tests.support.for_each import for_each
+from tests.support.raises import raises_code
 
 KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "hush"}
 
@@ -77,3 +78,32 @@ def test_a_table_with_a_name_and_a_path_is_external_and_so_is_its_quarantine():
     table = Table("id", path="/lake/orders/", name="shop.orders")
     assert (table.external_path, table.quarantine.external_path) == ("/lake/orders", "/lake/orders_quarantine")
     assert Table(path="/lake/orders").external_path is Table(name="shop.orders").external_path is None
+
+
+@for_each(
+    "root", ["/data/lake", "/data/lake/", "file:///data/lake", "s3a://bucket/lake", "abfss://a@b/x/lake", "C:/lake"]
+)
+def test_a_branch_is_beside_the_root_and_moves_all_that_goes_by_the_root(root: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv(BRANCH, raising=False)
+    trunk = Location.of_root(root, KEYS)
+    monkeypatch.setenv(BRANCH, "fix-12")
+    own = Location.of_root(root, KEYS)
+
+    assert own == trunk.branch("fix-12")
+    assert own.address == f"{trunk.address.rstrip('/')}_branches/fix-12"
+    assert own.options == KEYS
+    assert not own.address.startswith(f"{trunk.address.rstrip('/')}/")
+    assert DeltaIOManager(spark=LocalSpark(root=root), root=root).location == own
+    assert own.storage is not Storage.FILES or str(LocalSpark(root=root).directory) == own.path
+
+
+@for_each("root", ["/", "s3a://bucket", "s3a://bucket/", "file:///", "abfss://container@account.dfs.core.windows.net/"])
+def test_a_root_beside_which_nothing_can_be_has_no_branches(root: str):
+    with raises_code("VARIABLE", match="beside"):
+        Location(root).branch("fix")
+
+
+@for_each("name", ["", "..", ".", "a/b", "a\\b", "-x", "a b", "x" * 65])
+def test_a_branch_has_a_name_that_is_one_directory(name: str):
+    with raises_code("VARIABLE"):
+        Location("/data/lake").branch(name)

@@ -1,0 +1,390 @@
+"""Branches: shallow clones of the tables of a code location, below a root of their own, which go on incrementally.
+
+Production's tables are read. What is written there is at most a property of a table of ours: the registration by which
+upkeep keeps files for longer than it would (ADR 52).
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property, partial
+from pathlib import Path
+
+import dagster as dg
+from pyspark.sql import SparkSession
+
+from lakehouse.commit.execute import save_mark
+from lakehouse.cursor.branching import (
+    CloneAt,
+    cursors_at,
+    goes_with,
+    mark_of_clone,
+    oldest_clonable,
+    upstream_first,
+    versions_to_clone,
+    why_none_carried,
+    why_not_carried,
+)
+from lakehouse.cursor.cursor import Known
+from lakehouse.cursor.find import newest_own
+from lakehouse.cursor.mark import Mark
+from lakehouse.cursor.standings import Standings
+from lakehouse.dagster.code_location import AssetTable, CodeLocation
+from lakehouse.dagster.expectation_checks import is_quarantine, writer_of_table
+from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
+from lakehouse.delta.expect import SUFFIX
+from lakehouse.delta.location import BRANCH, Location, Storage, branch_here
+from lakehouse.delta.log import BRANCH_READER, NO_TABLE, Head, Log, Opened, as_interval, commit_at
+from lakehouse.errors import ReadError
+from lakehouse.server.lifecycle import stop
+from lakehouse.spark.abilities import USER_METADATA
+from lakehouse.spark.session import session_of_its_own
+from lakehouse.spark.table_version import TableRef
+from lakehouse.upkeep.carry_out import change_properties
+from lakehouse.upkeep.registration import register, registered_limits, release, time_travel
+
+_DAY = timedelta(days=1)
+"""Files that go less than a day before the limit are no reason to write to the log of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """A table of a branch, and the version that was cloned.
+
+    `until` says how long the files of that version are kept at least, in milliseconds since the epoch; None if nobody
+    here knows. `compares` says why its first run cannot go on by the changes of its sources. `registers` is the limit
+    with which the branch is registered in what was cloned.
+    """
+
+    name: str
+    version: int
+    until: int | None
+    is_new: bool = False
+    compares: tuple[str, ...] = ()
+    registers: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch: its clones, tables that are read elsewhere because no root has them, and those that are not there."""
+
+    name: str
+    roots: tuple[str, ...]
+    clones: tuple[Clone, ...]
+    elsewhere: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def until(self) -> int | None:
+        """How long all of it can be read at least, in milliseconds since the epoch."""
+        return min((clone.until for clone in self.clones if clone.until is not None), default=None)
+
+
+@contextmanager
+def on_branch(name: str | None) -> Generator[None]:
+    """Has this process work on a branch; on the roots themselves, if None."""
+    before = branch_here()
+    os.environ[BRANCH] = name or ""
+    try:
+        yield
+    finally:
+        os.environ[BRANCH] = before or ""
+
+
+def make_branch(
+    defs: dg.Definitions, name: str, tables: Sequence[str], limit: timedelta, root: str | None = None
+) -> Branch:
+    """Clones tables to a branch, each with a mark by which its next run reads what changes there, and nothing else.
+
+    A branch that is there already gets the clones that it lacks.
+
+    Args:
+        defs: The definitions.
+        name: The name of the branch, which is at `<root>_branches/<name>`.
+        tables: The tables, which come with all that they read; all tables of the definitions, if none is named.
+        limit: For how long the cloned files are kept.
+        root: The root of the tables that are cloned; that of the definitions, if None.
+
+    Raises:
+        SetupError: There can be no such branch, or another JVM has its root.
+    """
+    both, now = _Both.of(defs, name, root), int(time.time() * 1000)
+    wanted = {*tables}.union(*map(both.trunk.ways.before, tables)) or {*both.names, *both.elsewhere}
+    here = [each for each in both.names if each in wanted]
+    present = [each for each in here if each in both.open_tables]
+    existing = both.clones(present)
+    clones = {each: clone for each, clone in existing.items() if clone is not None}
+    cloned = {each: clone.source for each, clone in clones.items()}
+    versions = versions_to_clone(both.standings, present, now, cloned)
+    registered = {each: _register(both, each, versions[each], limit, now) for each in present}
+    made = list[Clone]()
+    with on_branch(name):
+        for each in upstream_first(both.standings, versions):
+            is_new = each not in existing
+            compares = _clone(both, each, versions[each], clones, now) if is_new else ()
+            until = _until(*both.open_tables[each], versions[each], now)
+            made.append(Clone(each, versions[each], until, is_new, compares, registered[each]))
+    elsewhere = tuple(each for each in both.elsewhere if each in wanted)
+    return Branch(name, both.roots, tuple(made), elsewhere, tuple(each for each in here if each not in versions))
+
+
+def branches_of(defs: dg.Definitions) -> list[Branch]:
+    """The branches beside the roots of definitions, each with its clones."""
+    branches, now = list[Branch](), int(time.time() * 1000)
+    for name in sorted({path.name for path in _directories(defs)}):
+        both = _Both.of(defs, name)
+        clones = {each: clone for each, clone in both.clones(both.names).items() if clone is not None}
+        until = {
+            each: _until(*both.open_tables[each], clones[each].source, now)
+            for each in clones
+            if each in both.open_tables
+        }
+        listed = (Clone(each, clone.source, until.get(each)) for each, clone in clones.items())
+        branches.append(Branch(name, both.roots, tuple(listed)))
+    return branches
+
+
+def tables_of_branch(defs: dg.Definitions, name: str) -> dict[str, AssetTable]:
+    """The tables of a branch, quarantines among them; a table that is made there anew is the clone of nothing.
+
+    Raises:
+        ReadError: There is no such branch.
+    """
+    both = _Both.of(defs, name)
+    quarantines = [each.name for each in both.own.tables.values() if is_quarantine(each)]
+    present = both.clones([*both.names, *quarantines])
+    if not present:
+        raise _no_branch(name)
+    return {each: _table_of(both.own, each) for each in present}
+
+
+def drop_branch(defs: dg.Definitions, name: str) -> None:
+    """Removes the files of a branch, and releases it where it is registered.
+
+    Raises:
+        ReadError: There is no such branch.
+        SetupError (SERVER): A process uses its Spark server.
+    """
+    directories = [path for path in _directories(defs) if path.name == name]
+    if not directories:
+        raise _no_branch(name)
+    both, reader = _Both.of(defs, name), BRANCH_READER + name
+    with on_branch(None):
+        for each in both.open_tables:
+            for ref, head in both.heads(each):
+                if reader in registered_limits(head.properties):
+                    change_properties(both.manager(each).writing_session(), ref, release(head, ref.name, reader))
+    for path in directories:
+        stop(path)
+        shutil.rmtree(path)
+
+
+def _directories(defs: dg.Definitions) -> list[Path]:
+    """The directories of all branches.
+
+    Raises:
+        ReadError: They are not on this machine.
+    """
+    with on_branch(None):
+        branches = [root.branches for root in _roots(code_location_of(defs))]
+    far = next((each.address for each in branches if each.storage is not Storage.FILES), None)
+    if far is not None:
+        raise ReadError(
+            f"The branches at {far} are not on this machine.",
+            "Nothing was changed. List and remove the directories with the tools of the store; "
+            "`lakehouse readers TABLE --release branch/NAME` releases a table that the branch has registered.",
+        )
+    return [path for each in branches for path in Path(each.path).glob("*/")]
+
+
+def _no_branch(name: str) -> ReadError:
+    return ReadError(f"There is no branch '{name}'.", "Nothing was changed. `lakehouse branch --list` lists them.")
+
+
+def _is_elsewhere(table: AssetTable) -> bool:
+    return (table.declared.name or table.declared.path) is not None
+
+
+def _table_of(tables: CodeLocation, name: str) -> AssetTable:
+    return tables[dg.AssetKey.from_user_string(name)]
+
+
+def _roots(tables: CodeLocation) -> list[Location]:
+    """The roots of tables, each once."""
+    roots = {table.root.address: table.root for table in tables.tables.values() if table.root is not None}
+    return [roots[address] for address in sorted(roots)]
+
+
+@dataclass(frozen=True)
+class _Both:
+    """The tables that a branch is made of, and those of the branch."""
+
+    defs: dg.Definitions
+    name: str
+    trunk: CodeLocation
+    own: CodeLocation
+    is_here: bool
+
+    @classmethod
+    def of(cls, defs: dg.Definitions, name: str, root: str | None = None) -> "_Both":
+        """Of the code location, wherever this process works; below another root, if one is given."""
+        with on_branch(None):
+            trunk = code_location_of(defs)
+            if root is not None:
+                location = Location.of_root(root, next(iter(_roots(trunk))).options)
+                moved = {
+                    key: replace(each, root=None if each.root is None else location)
+                    for key, each in trunk.tables.items()
+                }
+                trunk = CodeLocation(moved, lambda _: location)
+        with on_branch(name):
+            return cls(defs, name, trunk, code_location_of(defs), root is None)
+
+    @cached_property
+    def standings(self) -> Standings:
+        manager = next(iter(managers_of(self.defs.resources).values()))
+        return Standings(self.trunk.ways, self.trunk.logs(manager.session))
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The tables below a root, also sources that nothing defines; a quarantine comes with its table."""
+        read = (source for sources in self.trunk.ways.inputs.values() for source in sources)
+        tables = (_table_of(self.trunk, each) for each in dict.fromkeys((*self.trunk.by_name, *read)))
+        return [each.name for each in tables if each.root and not (_is_elsewhere(each) or is_quarantine(each))]
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """The tables with a place of their own."""
+        return sorted(each.name for each in self.trunk.tables.values() if each.root and _is_elsewhere(each))
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        return tuple(root.address for root in _roots(self.own))
+
+    def manager(self, name: str) -> DeltaIOManager:
+        return managers_of(self.defs.resources)[_table_of(self.trunk, name).manager]
+
+    def refs(self, name: str) -> tuple[TableRef, TableRef]:
+        """Where a table is, and where it is on the branch."""
+        ref, own = _table_of(self.trunk, name).ref, _table_of(self.own, name).ref
+        assert ref is not None, f"{name} has a manager"
+        assert own is not None, f"{name} has a manager"
+        return ref, own
+
+    @property
+    def open_tables(self) -> Opened:
+        """The tables that there are to clone."""
+        return {name: self.standings.open_logs[name] for name in self.names if self.standings.head(name) is not None}
+
+    def heads(self, name: str) -> list[tuple[TableRef, Head]]:
+        """Where a table stands that is to clone, and its quarantine."""
+        ref, table = self.refs(name)[0], _table_of(self.trunk, name)
+        refs = [ref, ref.beside(SUFFIX)] if table.declared.quarantines else [ref]
+        heads = [(each, each.log(self.manager(name).session).head()) for each in refs]
+        return [(each, head) for each, head in heads if head is not None]
+
+    def clones(self, names: Sequence[str]) -> dict[str, CloneAt | None]:
+        """The tables that the branch has; None for one that was made there, and is the clone of nothing."""
+        logs = {name: self.refs(name)[1].log(self.manager(name).session) for name in names}
+        return {name: _clone_at(log, head) for name, log in logs.items() if (head := log.head()) is not None}
+
+
+def _clone_at(log: Log, head: Head) -> CloneAt | None:
+    """What a table of a branch is the clone of; None if it is none."""
+    first = commit_at(log, 0)
+    if first is None or first.operation != "CLONE":
+        return None
+    changing = [commit.version for commit in log.commits(head.version, 1) if not commit.is_quiet]
+    version = min(changing, default=head.version + 1) - 1
+    return CloneAt(int(first.parameters.get("sourceVersion") or 0), head.table_id, version)
+
+
+def _end_of(log: Log, head: Head, version: int, now: int) -> int:
+    """When the next version replaced a version; now, if that is the newest."""
+    later = commit_at(log, version + 1) if version < head.version else None
+    return now if later is None else later.timestamp
+
+
+def _until(log: Log, head: Head, version: int, now: int) -> int:
+    newest = log.head() or head
+    retention = max([time_travel(newest), *registered_limits(newest.properties).values()])
+    return _end_of(log, head, version, now) + int(retention.total_seconds() * 1000)
+
+
+def _register(both: _Both, name: str, version: int, limit: timedelta, now: int) -> str | None:
+    """Registers the branch in a table that would not keep the files of a version for so long; its limit."""
+    (log, head), reader = both.open_tables[name], BRANCH_READER + both.name
+    registered = registered_limits(head.properties).get(reader)
+    if registered is not None:
+        return as_interval(registered)
+    needed = limit + timedelta(milliseconds=now - _end_of(log, head, version, now))
+    is_ours = both.is_here and writer_of_table(_table_of(both.trunk, name), both.trunk) is not None
+    if needed <= time_travel(head) + _DAY or not is_ours:
+        return None
+    whole = _DAY * -(-needed // _DAY)
+    with on_branch(None):
+        for ref, at in both.heads(name):
+            if reader not in registered_limits(at.properties):
+                change_properties(both.manager(name).writing_session(), ref, register(at, ref.name, reader, whole))
+    return as_interval(whole)
+
+
+def _clone(both: _Both, name: str, version: int, clones: dict[str, CloneAt], now: int) -> tuple[str, ...]:
+    """Clones a table with its quarantine; why its first run cannot go on from positions, as clauses."""
+    (log, head), (ref, own), table = both.open_tables[name], both.refs(name), _table_of(both.trunk, name)
+    session, reasons = both.manager(name).writing_session(), dict[str, None]()
+    cursors = cursors_at(log, head, name, version, by_partition=name in both.standings.ways.partitioned)
+    beside = _clone_quarantine(both, session, name, cursors, now)
+    marks = list[Callable[[int], Mark]]()
+    for cursor in cursors:
+        carried, why_none = dict[str, CloneAt](), why_none_carried(log, head, cursor, version)
+        for source, at in cursor.reads.items():
+            if source in clones:
+                why = why_none or why_not_carried(*both.open_tables[source], source, at, clones[source].source)
+                carried |= {source: clones[source]} if why is None else {}
+                reasons |= {} if why is None or at.is_snapshot else {why: None}
+        if not marks or any(source in carried and not at.is_snapshot for source, at in cursor.reads.items()):
+            marks.append(partial(mark_of_clone, cursor, carried, beside(cursor), BRANCH_READER + both.name))
+    if not cursors and table.changes:
+        reasons["its log says no position"] = None
+    clones[name] = _execute(session, ref, own, version, marks)
+    return tuple(reasons)
+
+
+def _clone_quarantine(
+    both: _Both, session: SparkSession, name: str, cursors: Sequence[Known], now: int
+) -> Callable[[Known], CloneAt | None]:
+    """Clones the quarantine of a table, if it has one; says which clone goes with a position of the table."""
+    if not _table_of(both.trunk, name).declared.quarantines:
+        return lambda _: None
+    ref, own = (each.beside(SUFFIX) for each in both.refs(name))
+    log, own_log = ref.log(lambda: session), own.log(lambda: session)
+    head, own_head = log.head(), own_log.head()
+    if head is None:
+        return lambda _: None
+    read = max((cursor.mark.version_of_quarantine for cursor in cursors), default=head.version)
+    version = read if oldest_clonable(log, head, now) <= read <= head.version else head.version
+    newest = newest_own(log, replace(head, version=version), ref.name)
+    marks = [] if newest is None else [partial(mark_of_clone, newest, {}, None, BRANCH_READER + both.name)]
+    clone = _execute(session, ref, own, version, marks) if own_head is None else _clone_at(own_log, own_head)
+    return lambda cursor: clone if clone is not None and goes_with(log, head, ref.name, cursor, clone.source) else None
+
+
+def _execute(
+    session: SparkSession, ref: TableRef, own: TableRef, version: int, marks: Sequence[Callable[[int], Mark]]
+) -> CloneAt:
+    """Makes a clone: the first mark is in the commit that clones, each other mark in one without rows."""
+    with session_of_its_own(session, {USER_METADATA: marks[0](NO_TABLE).to_json()} if marks else {}) as one:
+        source = f"{ref.identifier} VERSION AS OF {version}"
+        one.sql(f"CREATE TABLE {own.identifier} SHALLOW CLONE {source}").collect()
+    for at, mark in enumerate(marks[1:]):
+        save_mark(session, own, mark(at))
+    log = own.log(lambda: session)
+    head = log.head()
+    clone = None if head is None else _clone_at(log, head)
+    assert clone is not None, f"{own.location} was cloned"
+    return clone

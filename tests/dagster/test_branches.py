@@ -213,6 +213,20 @@ def test_a_branch_that_is_half_made_is_completed_as_it_was_begun(made: House, la
     assert [(each.name, len(each.clones)) for each in branches_of(definitions(made))] == [("fix", 10)]
 
 
+def test_a_branch_of_another_root_is_beside_ones_own_root_and_registers_nothing(
+    made: House, lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    mine = Lake(lake.spark, lake.root.parent / "mine")
+    house = house_of(mine, instance)
+    with untouched(lake.root):
+        branch = make_branch(definitions(house), "fix", ["totals"], timedelta(days=40), str(lake.root))
+
+        assert branch.roots == (f"{mine.root}_branches/fix",)
+        assert {clone.name: clone.registers for clone in branch.clones} == dict.fromkeys(["orders", "clean", "totals"])
+        assert how(run(house, "clean", "totals", branch="fix"), "clean", "totals") == {UNREAD}
+        assert not mine.root.exists(), "the branch is beside it"
+
+
 def test_a_table_with_a_place_of_its_own_is_read_there_and_not_written_on_a_branch(
     lake: Lake, instance: dg.DagsterInstance
 ) -> None:

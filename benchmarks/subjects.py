@@ -16,6 +16,7 @@ TITLES = {
     "layout": "Where the rows of a key lie",
     "graph": "A graph derived from TPC-H",
     "views": "Views",
+    "medallion": "Fifteen views in three layers",
     "scd": "Type 2 of events",
     "history": "The history of a table",
     "extracts": "Full extracts",

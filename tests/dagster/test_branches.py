@@ -88,7 +88,6 @@ def how(result: dg.ExecuteInProcessResult, *names: str) -> set[str]:
     return {each["how"] for name in names for each in metadata(result, name)["read"]}
 
 
-@pytest.mark.core
 def test_a_branch_reads_nothing_at_first_and_then_the_keys_that_changed_there(made: House, lake: Lake) -> None:
     own = branched(lake)
     with untouched(lake.root):

@@ -1,16 +1,13 @@
 """The pages on definitions and on development, run as they stand there."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
-import dagster as dg
 import pytest
 
-from tests.entry.test_readme import BLOCK, PROJECT, code, manager_of
+from tests.entry.test_readme import BLOCK, PROJECT, code
 from tests.support.for_each import for_each
-from tests.support.lake import Lake
 
 PROJECT_FILE = """
 [project]
@@ -55,25 +52,5 @@ def test_one_variable_says_where_the_tables_of_the_page_on_development_are(
 ):
     monkeypatch.setenv("LAKE_ENV", place)
     monkeypatch.setenv("LAKE_ROOT", root)
-    manager = code("docs/how-to/deploy.md")["manager"]
+    manager = code("docs/how-to/branch.md")["manager"]
     assert (manager.root, type(manager.spark).__name__) == (root, spark)
-
-
-@pytest.mark.slow
-def test_a_shallow_clone_of_a_table_of_production_is_a_source_of_development(lake: Lake):
-    lake.create("prod/orders", [(1, "new"), (2, "delivered"), (3, "new")], "order_id int, status string")
-    page = PROJECT / "docs/how-to/deploy.md"
-    (statement,) = re.findall(r"```sql\n(.*?)```", page.read_text(), re.DOTALL)
-    production, clone = f"{lake.root}/prod/orders", f"{lake.root}/orders"
-    places = {"/home/me/shop/lake/orders": clone, "s3a://bucket/lake/orders": production}
-    for written, place in places.items():
-        assert written in statement
-        statement = statement.replace(written, place)
-    lake.spark.sql(statement)
-    assets = [code("docs/how-to/deploy.md")["open_orders"], dg.AssetSpec("orders")]
-    assert dg.materialize(assets, resources={"io_manager": manager_of(lake)}).success
-    assert lake.rows("open_orders") == [(1, "new"), (3, "new")]
-    lake.sql("UPDATE {orders} SET status = 'delivered' WHERE order_id = 3")
-    assert dg.materialize(assets, resources={"io_manager": manager_of(lake)}).success
-    assert lake.rows("open_orders") == [(1, "new")]
-    assert lake.rows("prod/orders") == [(1, "new"), (2, "delivered"), (3, "new")]

@@ -314,7 +314,7 @@ def test_the_changes_of_a_query_are_weighed_against_the_larger_of_the_source_and
     history, position = Sized("src", properties=FEED), replace(AT, version=7)
     for rows in (*[1] * 8, 400):
         history.append(rows)
-    for rows, is_dear in ((10, True), (25_000, False)):
+    for rows, is_dear in ((10, True), (50_000, False)):
         table = TableRef.at_path("totals", str(tmp_path / str(rows)))
         write_deltalake(table.location, pa.table({"id": range(rows)}))
         asset = replace(MERGES, ref=table, has_query=True, inputs=frozenset({"src"}))

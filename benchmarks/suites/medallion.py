@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import dagster as dg
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.contestants import medallion
@@ -122,10 +122,10 @@ def checked(spark: SparkSession, ours: Path, rival: Path) -> None:
             assert spark.sql(" EXCEPT ALL ".join(rows)).isEmpty(), f"{table} differs from its recompute"
 
 
-def _one_of(words: tuple[str, ...]) -> F.Column:
+def _one_of(words: tuple[str, ...]) -> Column:
     place = (F.pmod(F.xxhash64("id", F.lit(3)), F.lit(len(words))) + 1).cast("int")
     return F.element_at(F.array(*map(F.lit, words)), place)
 
 
-def _called(what: str, count: int) -> F.Column:
+def _called(what: str, count: int) -> Column:
     return F.concat(F.lit(f"{what} "), (F.col("id") % count).cast("string"))

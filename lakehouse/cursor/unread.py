@@ -11,7 +11,7 @@ from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import NOTHING_READ, Commits, Head, Log, commit_at, commits_between, log_kept
 from lakehouse.delta.table import Read
-from lakehouse.errors import ReadError
+from lakehouse.errors import ReadError, UnreadableLogError
 
 DAY = 24 * 60 * 60 * 1000
 """Milliseconds. Delta keeps 30 days of a log unless told otherwise."""
@@ -99,8 +99,8 @@ class Unbegun:
 Backlog: TypeAlias = Unread | Unbegun
 
 
-def backlog(cursor: Cursor, log: Commits, source: str, head: Head) -> Backlog:
-    """What a table has not read of a source whose changes it follows.
+def backlog(cursor: Cursor, log: Commits, source: str, head: Head, limited: Read | None = None) -> Backlog:
+    """What a table has not read of a source whose changes it follows; `limited` as of `unread_after`.
 
     Raises:
         UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
@@ -113,7 +113,7 @@ def backlog(cursor: Cursor, log: Commits, source: str, head: Head) -> Backlog:
     again = why_compared_again(cursor)
     if again is not None:
         return Unread(source, position, head, (), again)
-    return unread_after(position, log, source, head)
+    return unread_after(position, log, source, head, limited=limited)
 
 
 def unread(log: Log, source: str, position: Position) -> Unread | None:
@@ -166,7 +166,10 @@ def pending(log: Commits, source: str, after: int, upto: int, read: Read, furthe
         return commits_between(log, source, after, upto)
     commits, size = tuple[Commit, ...](), limits().commits_ahead
     while after < upto:
-        more = commits_between(log, source, after, min(upto, after + size))
+        try:
+            more = commits_between(log, source, after, min(upto, after + size))
+        except UnreadableLogError:  # all of these are gone; what comes after them says whether they were cleaned up
+            more = commits_between(log, source, after, upto)
         if more is None:
             return None
         commits += more

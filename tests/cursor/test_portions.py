@@ -40,6 +40,18 @@ def compaction(version: int) -> Commit:
     return Commit(version, version, "OPTIMIZE", {}, {"numOutputBytes": 1000}, None)
 
 
+def test_a_log_that_was_cleaned_up_is_a_gap_to_a_run_with_a_limit_as_to_one_without() -> None:
+    """Also where cleanup went further than the commits that a limited run looks at first."""
+    history = History()
+    for _ in range(40):
+        history.append()
+    with in_force(Limits(commits_ahead=4)):
+        for history.oldest in range(40):
+            for after in range(39):
+                all_of, first = (pending(history, "src", after, 39, read, 0) for read in (Read(), Read(max_versions=1)))
+                assert (first is None) == (all_of is None) == (history.oldest > after + 1)
+
+
 def read(commits: tuple[Commit, ...], limits: Read, furthest: int = NOTHING_READ) -> list[int]:
     return [commit.version for commit in cap(commits, limits, furthest)]
 

@@ -1,7 +1,7 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
 .PHONY: help install demo dev shell stop test deep slow slow-server wheel spark40 spark41 races crash crash-jvm s3 cluster catalogs governed streams browser warm site check coverage lock clean \
-        release-check bench bench-more bench-large bench-cold bench-contention
+        release-check bench bench-more bench-large bench-cold bench-contention bench-scale
 
 PY := .venv/bin/python
 STAMP := .venv/installed
@@ -165,6 +165,9 @@ bench-cold: warm  ## New processes: cold start, warm server, Dagster's sensors
 bench-stores: $(STAMP) $(GATEWAY)  ## A step and a sensor's tick on S3, beside the same on this disk
 	@$(PY) -m lakehouse spark install --s3
 	@LAKEHOUSE_S3=$(CURDIR)/$(GATEWAY) $(PY) -m benchmarks stores
+
+bench-scale: $(STAMP)  ## Looks at the logs of up to 10,000 tables, versions, partitions, readers, diamonds (half an hour)
+	@$(PY) -m benchmarks scale
 
 bench-contention: $(STAMP)  ## Two, four and eight writers of one table
 	@$(PY) -m benchmarks contention

@@ -35,7 +35,7 @@ MORE = (
     "agree",
 )
 LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts", "views")
-APART = ("contention", "cold", "live", "stores")
+APART = ("contention", "cold", "live", "stores", "scale")
 """Suites that have a target of their own in the Makefile."""
 
 

@@ -181,9 +181,8 @@ def _limit(standings: Standings, table: str, cursor: Cursor) -> StandsFor:
     group, own = standings.ways.siblings(table), standings.through(table, cursor.reads)
     if group is None or own.unknown is not None:
         return {}
-    others = [standings.newest(name) for name in sorted(group.tables - {table})]
-    exact = [other.exact for other in others if other is not None and other.exact is not None]
-    return reach(own.sources, exact, group.sources & standings.ways.sources(table)) or {}
+    others = standings.furthest(group, besides=table)
+    return reach(own.sources, [others], group.sources & standings.ways.sources(table)) or {}
 
 
 def _ends(standings: Standings, cursor: Cursor, heads: Mapping[str, int], reads: Mapping[str, Read]) -> dict[str, int]:
@@ -205,8 +204,11 @@ def _is_behind(standings: Standings, cut: Mapping[str, int], newest: Mapping[str
 
 def who_is_behind(newest: Mapping[str, Standing]) -> Iterator[Lag]:
     """For whom a table waits whose inputs do not agree now, by each source."""
-    for source in sorted({source for each in newest.values() for source in each.sources}):
-        at = {name: each.sources[source] for name, each in newest.items() if source in each.sources}
+    by_source = dict[str, dict[str, int]]()
+    for name, each in newest.items():
+        for source, version in each.sources.items():
+            by_source.setdefault(source, {})[name] = version
+    for source, at in sorted(by_source.items()):
         behind, ahead = min(at, key=lambda name: at[name]), max(at, key=lambda name: at[name])
         if at[behind] < at[ahead]:
             yield Lag(behind, at[behind], source, ahead, at[ahead])

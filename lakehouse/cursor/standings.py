@@ -68,16 +68,15 @@ class Ways:
         return frozenset[str]().union(*(one & other for one, other in pairs))
 
     @cached_property
-    def groups(self) -> tuple[Siblings, ...]:
-        """The siblings before each table whose inputs are to agree. Two groups with a table in common are one."""
-        groups = list[Siblings]()
+    def groups(self) -> Mapping[str, Siblings]:
+        """The siblings of each table, before tables whose inputs are to agree. Groups that share a table are one."""
+        groups = dict[str, Siblings]()
         for meeting in sorted(self.agreeing - self.partitioned):
             group = Siblings(self._between(self.common(meeting), meeting), self.common(meeting))
-            for other in [other for other in groups if other.tables & group.tables]:
-                groups.remove(other)
+            for other in {groups[name] for name in group.tables if name in groups}:
                 group = Siblings(group.tables | other.tables, group.sources | other.sources)
-            groups.append(group)
-        return tuple(groups)
+            groups |= dict.fromkeys(group.tables, group)
+        return groups
 
     def _between(self, sources: frozenset[str], table: str) -> frozenset[str]:
         """The tables that assets make on the ways from sources to a table."""
@@ -91,7 +90,7 @@ class Ways:
 
     def siblings(self, table: str) -> Siblings | None:
         """The siblings of a table, itself among them; None if it has none."""
-        return next((group for group in self.groups if table in group.tables), None)
+        return self.groups.get(table)
 
     def with_marks(self, table: str, logs: Logs) -> "Ways":
         """The same, where the tables before a table are not defined: by what their newest marks say that they read."""
@@ -152,6 +151,7 @@ class Standings:
         self._heads = dict[str, Head | None]()
         self._by_version = dict[tuple[str, int], Standing]()
         self._ids = dict[str, str]()
+        self._furthest = dict[Siblings, Mapping[str, list[tuple[int, str]]]]()
 
     def log(self, table: str) -> Log | None:
         """The log of a table; None if it is out of reach."""
@@ -196,6 +196,18 @@ class Standings:
                 standing = Standing(unknown=in_short(error))
             self._by_version[table, version] = standing
         return self._by_version[table, version]
+
+    def furthest(self, group: Siblings, besides: str) -> StandsFor:
+        """How far the foremost sibling is in each source, one of them left out; each group is looked at once."""
+        if group not in self._furthest:
+            by_source = dict[str, list[tuple[int, str]]]()
+            for name in group.tables:
+                standing = self.newest(name)
+                for source, at in ((None if standing is None else standing.exact) or {}).items():
+                    by_source[source] = sorted([*by_source.get(source, ()), (at, name)])[-2:]
+            self._furthest[group] = by_source
+        two_of_each = self._furthest[group].items()
+        return {source: at for source, two in two_of_each for at, name in two if name != besides}
 
     def exact(self, table: str, version: int) -> StandsFor | None:
         """What a version of a table stands for, if that is one state of its sources."""

@@ -1,6 +1,6 @@
 """A code location, parsed once; and what a definition says: how inputs are read, how the result is written."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self, TypeAlias, TypeGuard, cast
@@ -164,7 +164,7 @@ class CodeLocation:
         table = self.tables.get(key)
         return AssetTable(key, root=self.root_of("io_manager")) if table is None else table
 
-    @property
+    @cached_property
     def by_name(self) -> dict[str, AssetTable]:
         """Its tables by their names, in the order of the definitions."""
         return {table.name: table for table in self.tables.values()}
@@ -175,8 +175,15 @@ class CodeLocation:
 
     def followers_of(self, table: str) -> frozenset[str]:
         """The tables that read the changes of a table."""
-        tables = self.tables.values()
-        return frozenset(each.name for each in tables if any(source.name == table for source in self.followed_by(each)))
+        return frozenset(self._followers.get(table, ()))
+
+    @cached_property
+    def _followers(self) -> Mapping[str, Collection[str]]:
+        followers = dict[str, list[str]]()
+        for table in self.tables.values():
+            for source in self.followed_by(table):
+                followers.setdefault(source.name, []).append(table.name)
+        return followers
 
     def keeps_changes_of(self, table: str) -> bool:
         """Whether a `History` or an `Append` reads the changes of a table."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakehouse.cursor.cuts import Agreement, agreement, greatest_cut, reach
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.standings import Standings, Ways
+from lakehouse.cursor.standings import Siblings, Standing, Standings, Ways
 from lakehouse.delta.table import Read
 from tests.support.commits import TABLE_ID, History, cursor
 from tests.support.for_each import for_each
@@ -108,6 +108,21 @@ def test_the_rules_are_those_of_the_simulation_and_every_table_advances() -> Non
         assert ours.versions == naive.versions, seed
 
     assert troubles == {}
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.dictionaries(st.sampled_from("XY"), st.integers(0, 3)), min_size=1))
+def test_the_foremost_of_the_others_is_found_for_each_sibling(stand: dict[str, dict[str, int]]) -> None:
+    class Known(Standings):
+        def newest(self, table: str) -> Standing | None:
+            return Standing(stand[table]) if table in stand else None
+
+    group = Siblings(frozenset("abcd"), frozenset("XY"))
+    standings = Known(Ways(dict[str, list[str]]()), lambda _: None)
+    for table in "abcd":
+        others = Counter[str]()
+        for name in stand.keys() - {table}:
+            others |= Counter({source: at + 1 for source, at in stand[name].items()})
+        assert standings.furthest(group, table) == {source: at - 1 for source, at in others.items()}
 
 
 def test_without_the_rule_of_siblings_tables_starve() -> None:

@@ -98,7 +98,7 @@ class Machine:
     def standings(self, state: State) -> Standings:
         ways = Ways(INPUTS, frozenset(NAMES))
         if self.mistake == "siblings read to the head":
-            ways.__dict__["groups"] = ()
+            ways.__dict__["groups"] = {}
         return Standings(ways, lambda name: self.log(state, name))
 
     def cursor(self, state: State, name: str) -> Cursor:

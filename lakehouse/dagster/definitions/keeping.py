@@ -80,9 +80,9 @@ def look(table: AssetTable, code_location: CodeLocation, readable: ReadableLogs)
     log, ref = readable.logs.get(table.name), table.ref
     if log is None or ref is None or ref.why_only_spark() is not None:  # a catalog name may mean another place now
         return None
-    followers = code_location.followers_of(table.name)
-    logs = {name: each for name, each in readable.logs.items() if name == table.name or name in followers}
-    unreadable = {name: why for name, why in readable.out_of_reach.items() if name in followers}
+    followers = sorted(code_location.followers_of(table.name))
+    logs = {name: each for name in (table.name, *followers) if (each := readable.logs.get(name)) is not None}
+    unreadable = {name: why for name in followers if (why := readable.out_of_reach.get(name)) is not None}
     readers = readers_of(table.name, logs, int(time.time() * 1000), {}, unreadable)
     return None if readers is None else upkeep_of(log, readers, Rules())
 

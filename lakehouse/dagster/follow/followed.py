@@ -15,21 +15,29 @@ from lakehouse.dagster.follow.partitions import SourcePartitions
 from lakehouse.dagster.slices import keys_of_rows
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.file_log import FileLog
-from lakehouse.delta.log import Commits, Head, Log
+from lakehouse.delta.log import Commits, Head, Log, commits_between
+from lakehouse.delta.table import Read
 from lakehouse.errors import LakehouseError, in_short
 from lakehouse.spark.table_version import TableRef
+
+_FIRST = Read(max_versions=1)
 
 
 def backlogs_by_partition(
     cursors: Mapping[str, Cursor], log: Commits, name: str, head: Head, partitions: SourcePartitions
 ) -> Mapping[str, Backlog]:
-    """What each partition has not read of a source: the commits that may have changed its rows. Each is read once."""
+    """What each partition has not read of a source: the commits that may have changed its rows.
+
+    Each commit is read once, and the commits after the oldest position are listed once: of each partition only the
+    first are looked at, which say whether its next run reads on.
+    """
     walked, by_cursor = _Walked(log), dict[int, Backlog]()
     for cursor in cursors.values():  # many partitions may have one
         if id(cursor) not in by_cursor:
-            by_cursor[id(cursor)] = backlog(cursor, walked, name, head)
-    ranges = [each.changes or () for each in by_cursor.values() if reads_on(each)]
-    changes = max(ranges, key=len, default=())
+            by_cursor[id(cursor)] = backlog(cursor, walked, name, head, _FIRST)
+    after = min((each.position.version for each in by_cursor.values() if reads_on(each)), default=head.version)
+    unread = commits_between(walked, name, after, head.version) or ()
+    changes = tuple(commit for commit in unread if not commit.is_quiet)
     changed = partitions.changed_by(changes)
     backlogs = dict[str, Backlog]()
     for partition, cursor in cursors.items():

@@ -61,26 +61,53 @@ class LocalFiles:
         return [file.name for file in self._directory.glob("*")]  # of a directory that is gone: none
 
 
+_TOLD, _AT_MOST = 256, 1 << 20
+"""How many commits are told a size together, and that size in bytes."""
+
+
 class StoredFiles:
-    """A log in an object store, read over the store that `deltalake` brings."""
+    """A log in an object store, read over the store that `deltalake` brings.
+
+    `deltalake` asks for the size of an object before it reads the object, unless it is told the size; and it asks while
+    no other thread of this process can run, for as long as the store takes to answer. So it is told a size that few
+    commits reach, and the store answers with what there is.
+    """
 
     at_once = 32
 
     def __init__(self, location: Location) -> None:
-        self._store = DeltaStorageHandler(location.address, location.store_options)
+        self._location = location
+        self._stores = dict[int, DeltaStorageHandler]()
 
     def is_there(self) -> bool:
         return True
 
     def lines(self, name: str) -> Iterator[str]:
-        with self._store.open_input_file(f"{LOG}/{name}") as file:
-            content = file.read()
+        content = self._read(self._store_of(int(name.removesuffix(".json")) // _TOLD), name)
+        if len(content) == _AT_MOST:
+            content = self._read(self._store, name)
         # Not `splitlines`: a text within JSON may hold characters that end a line to Python (U+0085, U+2028).
         yield from filter(None, content.decode().split("\n"))
 
     def names(self) -> list[str]:
         listed = self._store.get_file_info_selector(FileSelector(LOG, allow_not_found=True))
         return [info.base_name for info in listed]
+
+    @cached_property
+    def _store(self) -> DeltaStorageHandler:
+        return DeltaStorageHandler(self._location.address, self._location.store_options)
+
+    def _store_of(self, block: int) -> DeltaStorageHandler:
+        """The store, with a size for each commit of a block of versions."""
+        if block not in self._stores:
+            versions = range(_TOLD * block, _TOLD * (block + 1))
+            sizes = {f"{LOG}/{version:020}.json": _AT_MOST for version in versions}
+            self._stores[block] = DeltaStorageHandler(self._location.address, self._location.store_options, sizes)
+        return self._stores[block]
+
+    def _read(self, store: DeltaStorageHandler, name: str) -> bytes:
+        with store.open_input_file(f"{LOG}/{name}") as file:
+            return file.read()
 
 
 def files_of(location: Location) -> LogFiles:

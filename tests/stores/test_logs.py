@@ -1,6 +1,7 @@
 """A log on S3 says what the same files say on a disk, and a store that cannot be read is said in one sentence."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.location import Location
 from lakehouse.delta.log import Log
 from lakehouse.errors import UnreadableLogError
+from tests.stores.lying import SLOW_SECONDS, Fault, Liar, Lie
 
 pytestmark = pytest.mark.stores
 COMMITS = 40
@@ -87,8 +89,29 @@ def test_a_store_that_cannot_be_read_is_said_in_one_sentence_within_seconds(
 
 
 def test_a_look_at_a_table_costs_few_requests(store: Store, orders: str) -> None:
-    """The newest commit is read alone; older ones are asked for at once."""
+    """A commit is one request; older ones are asked for at once."""
     before = store.count()
     log = FileLog(store.at(orders), orders)
     next(log.commits(COMMITS - 1))
-    assert store.count() - before <= 2
+    assert store.count() - before == 1
+
+
+def test_a_store_that_answers_late_keeps_no_other_thread_from_running(lying_store: Store, liar: Liar) -> None:
+    write_deltalake(lying_store.at("late").address, pa.table({"id": [1]}), storage_options=lying_store.options)
+    log = FileLog(lying_store.at("late"), "late")
+    with liar.telling(Lie(Fault.SLOW_READS, lasts=True)), ThreadPoolExecutor(32) as readers:
+        assert len(list(log.commits(0))) == 1  # the client of the store is made
+        began = time.monotonic()
+        assert [*readers.map(lambda commits: len([*commits]), [log.commits(0) for _ in range(32)])] == [1] * 32
+    assert time.monotonic() - began < 16 * SLOW_SECONDS
+
+
+def test_a_commit_of_more_bytes_than_are_told_is_read_whole(store: Store) -> None:
+    text = "x" * (3 << 20)
+    write_deltalake(
+        store.at("large").address,
+        pa.table({"id": [1]}),
+        storage_options=store.options,
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": text}),
+    )
+    assert [commit.user_metadata for commit in FileLog(store.at("large"), "large").commits(0)] == [text]

@@ -6,8 +6,8 @@ from benchmarks.harness.gateway import Store
 from benchmarks.suites.stores import AWAKE, COMMITS, awake, lay_out, sensor_of, tick
 
 pytestmark = pytest.mark.stores
-REQUESTS = 4 + 2 * COMMITS
-"""For each table: where it stands (two, and two for each commit since its checkpoint), what its last commit says (two).
+REQUESTS = 3 + 2 * COMMITS
+"""For each table: where it stands (two, and two for each commit since its checkpoint), what its last commit says (one).
 """
 MORE = 8
 """For each source that has moved on."""

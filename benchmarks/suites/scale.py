@@ -33,6 +33,8 @@ from lakehouse.spark.table_version import ReadableLogs
 from lakehouse.status.lakehouse_status import lakehouse_status
 
 SIZES = (10, 100, 1_000, 10_000)
+TABLES = 1_000
+"""The largest number of tables that are laid out: their cost is in proportion from there on."""
 FEW = 3
 """The versions of a table, where these are not what grows."""
 POOLS = (
@@ -215,6 +217,7 @@ GROWN: Mapping[str, tuple[Callable[[Lake, int], None], tuple[str, ...]]] = {
     "tables in diamonds with one side in common": (by_siblings, ("tick", "cut", "status")),
 }
 """What grows, and the looks that it may make dearer."""
+OF_ONE_TABLE = (by_versions, by_partitions, by_waiting)
 
 
 class _InTurn:
@@ -258,7 +261,8 @@ def run(lab: Lab) -> Result:
     sizes = [size for size in SIZES if size <= max(SIZES) * lab.scale]
     for what, (lay_out, looks) in GROWN.items():
         seconds, most = dict[str, list[float]](), dict[str, str]()
-        for size in sizes:
+        own = sizes if lay_out in OF_ONE_TABLE else [size for size in sizes if size <= TABLES]
+        for size in own:
             with lab.room() as room:
                 lake = Lake(room)
                 lay_out(lake, size)
@@ -266,8 +270,11 @@ def run(lab: Lab) -> Result:
                     act: Callable[[], None] = getattr(lake, name)
                     act()  # the second look is as every later one
                     seconds.setdefault(name, []).append(cpu(act))
-                    most[name] = most_of(act) if size == sizes[-1] else ""
-        rows += [(f"{what}: {name}", *(f"{s:.3f}" for s in each), most[name]) for name, each in seconds.items()]
+                    most[name] = most_of(act) if size == own[-1] else ""
+                lake.instance.dispose()
+        for name, each in seconds.items():
+            figures = [f"{s:.3f}" for s in each] + [""] * (len(sizes) - len(each))
+            rows.append((f"{what}: {name}", *figures, most[name]))
     return Result(
         "scale",
         "What grows",

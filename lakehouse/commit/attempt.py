@@ -133,9 +133,8 @@ def lost_to(writing: Writing, attempt: Attempt) -> tuple[LostAttempt, Head | Non
     conflict = Conflict(ConflictKind.SAME_ASSET) if attempt.error is None else _conflict_of(writing.run, attempt.error)
     head = head_of(writing)
     rivals = () if head is None else tuple(writing.log.commits(head.version, attempt.mark.base + 1))
-    sentence = (
-        first_line(attempt.error)[:200] if attempt.error is not None and conflict.kind is ConflictKind.UNKNOWN else ""
-    )
+    is_odd = attempt.error is not None and (conflict.kind is ConflictKind.UNKNOWN or not rivals)
+    sentence = first_line(attempt.error)[:200] if attempt.error is not None and is_odd else ""
     changed = changed_by(writing.spark, writing.run, writing.write, rivals)
     lost = LostAttempt(writing.run.name, conflict, rivals, changed, attempt.seconds, sentence)
     writing.lost.append(lost)

@@ -169,6 +169,8 @@ SENTENCES: tuple[tuple[str, Meaning], ...] = (
     (r"FileAlreadyExistsException|RemoteFileChangedException|CommitFailedException", Meaning.ANSWER_LOST),
     (r"java\.io\.(?:IO|EOF|InterruptedIO)Exception|java\.net\.\w+Exception", Meaning.ANSWER_LOST),
     (r"\bAWS\w*IOException|TimeoutException", Meaning.ANSWER_LOST),
+    # Of S3: another request for the object is under way, or changed it; too many requests; an error of the store.
+    (r"\bService: S3, Status Code: (?:409|412|429|5\d\d)\b", Meaning.ANSWER_LOST),
 )
 """Patterns of the sentence that the error says."""
 TRACES: tuple[tuple[str, Meaning], ...] = (

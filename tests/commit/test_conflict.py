@@ -134,6 +134,10 @@ LOST = [
     py4j(
         "org.apache.hadoop.fs.s3a.AWSStatus500Exception: x\nCaused by: org.apache.hadoop.fs.s3a.AWSClientIOException: y"
     ),
+    *(
+        py4j(f"org.apache.hadoop.fs.s3a.AWSBadRequestException: x (Service: S3, Status Code: {code}, Request ID: null)")
+        for code in (409, 412, 429, 500, 503)
+    ),
     raised("SparkException", "Job 7 cancelled because SparkContext was shut down"),
     raised("_MultiThreadedRendezvous", "status = StatusCode.UNAVAILABLE, details = 'Socket closed'", module=GRPC),
     raised("SparkConnectGrpcException", "<_InactiveRpcError ... StatusCode.UNAVAILABLE", module=CONNECT),

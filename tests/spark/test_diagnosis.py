@@ -83,6 +83,7 @@ EXAMPLES = [
     "java.io.InterruptedIOException: x",
     "java.net.SocketTimeoutException: Read timed out",
     "org.apache.hadoop.fs.s3a.AWSClientIOException: x",
+    "software.amazon.awssdk.services.s3.model.S3Exception: ConditionalRequestConflict (Service: S3, Status Code: 409, x)",
     "java.util.concurrent.TimeoutException: x",
     "[DELTA_MISSING_CHANGE_DATA] Error getting change data for range [1 , 2]. SQLSTATE: KD002",
     "[DELTA_CHANGE_TABLE_FEED_DISABLED] Cannot read it. SQLSTATE: 42807",

@@ -168,7 +168,7 @@ def source_of(
 def _note_version(key: dg.AssetKey, source: Source) -> None:
     """Notes in Dagster which version of a table that no asset makes the step reads, so that its result is not stale."""
     op = step_context()
-    if op is None or not op.has_assets_def or not asset_graph(op).get(key).is_external:
+    if op is None or not op.has_assets_def or not op.job_def.asset_layer.asset_graph.get(key).is_external:
         return
     head = replace(source.head, version=source.at.version)
     step, version = cast("Any", op.get_step_execution_context()), content_version(source.log, head)

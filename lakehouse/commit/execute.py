@@ -132,8 +132,14 @@ def _create_by_writer(rows: DataFrame, run: Run, mark: Mark) -> None:
     If a run dies between the two commits, it leaves an empty table, which the next run treats as new.
     """
     table = run.table
+    if run.ref.path is not None:
+        _refuse_foreign_files(rows.sparkSession, run.name, run.ref.path)
     if run.ref.path is not None and not table.maps_columns:
-        save(rows, run.ref, mark, "error", table)
+        try:
+            save(rows, run.ref, mark, "error", table)
+        except AnalysisException as error:
+            _refuse_other_file_system(rows.sparkSession, run, error)
+            raise
         return
     writer = _laid_out(rows.limit(0).write.format("delta").mode("error"), table)
     try:
@@ -203,8 +209,14 @@ def _refuse_foreign_files(spark: SparkSession, asset: str, where: str) -> None:
     Raises:
         TableError (PLACE_TAKEN): The directory holds a file whose name is none of Delta's.
     """
-    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(_PATTERN.sub(r"\\\g<0>", where))
-    other = files.select("path").where(~F.col("path").rlike(_DATA_FILE)).first()
+    reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
+    try:
+        files = reader.load(_PATTERN.sub(r"\\\g<0>", where))
+        other = files.select("path").where(~F.col("path").rlike(_DATA_FILE)).first()
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return
+        raise
     if other is not None:
         problem = f"a directory with files that Delta did not write: {other['path']}. VACUUM would remove such files"
         remedy = "Move the files, or put the table elsewhere: another asset key, or Table(path=...)."

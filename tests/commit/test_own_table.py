@@ -257,19 +257,23 @@ def test_a_partition_s_append_brings_new_columns(lake: Lake) -> None:
         lake.materialize(wider, table, name="t", slice=of("a"))
 
 
+MAPPED = Table(key="id", properties={"delta.columnMapping.mode": "name"})
+
+
 def test_a_directory_with_files_of_somebody_else_is_refused(lake: Lake) -> None:
     """Upkeep's VACUUM would remove the files."""
     lake.create("src", [(1, "a")], "id int, g string")
-    (lake.root / "copy" / "2026").mkdir(parents=True)
-    for name in (LEFT, ".hidden", "_SUCCESS"):
-        (lake.root / "copy" / name).write_text("")
-    raw = lake.root / "copy" / "2026" / "march.csv"
-    raw.write_text("id,g")
-    with raises_code("PLACE_TAKEN", match="march.csv"):
-        lake.materialize(copy, KEYED)
-    raw.rename(lake.root / "march.csv")
-    lake.materialize(copy, KEYED)
-    assert lake.rows("copy") == [(1, "a")]
+    for name, table in (("plain", KEYED), ("mapped", MAPPED)):
+        (lake.root / name / "2026").mkdir(parents=True)
+        for file in (LEFT, ".hidden", "_SUCCESS"):
+            (lake.root / name / file).write_text("")
+        raw = lake.root / name / "2026" / "march.csv"
+        raw.write_text("id,g")
+        with raises_code("PLACE_TAKEN", match="march.csv"):
+            lake.materialize(copy, table, name=name)
+        raw.rename(lake.root / "march.csv")
+        lake.materialize(copy, table, name=name)
+        assert lake.rows(name) == [(1, "a")]
 
 
 @pytest.mark.slow

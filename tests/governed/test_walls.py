@@ -2,13 +2,16 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
+from pyspark.sql.connect.client import core
+from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from benchmarks.harness.earlier import set_back
 from lakehouse import DeltaIOManager
-from lakehouse.cli.doctor import Health, of_session
+from lakehouse.cli.doctor import Health, of_scratch, of_session
 from lakehouse.commit import commit as loop
 from lakehouse.commit.attempt import Writing
 from lakehouse.dagster.resources import LocalSpark
@@ -57,6 +60,33 @@ def behind(walls: str, spark: LocalSpark, lake: Lake, *rest: Any) -> Generator[L
         yield Lake(session, lake.root)
         leave_all()
     lake.spark = spark.spark_session
+
+
+def requests_of_steps(walls: str, spark: LocalSpark, lake: Lake) -> dict[str, int]:
+    """How often a step asks the server after each edit, once the session knows what it can."""
+    asked: dict[str, int] = {}
+    root = lake.root / f"behind {walls}"
+    root.mkdir()
+    leave_all()
+    with governed([Wall(name) for name in walls.split(",") if name]) as gateways, in_force(LIMITS["rows in Spark"]):
+        behind_walls = Lake(spark.spark_session, root)
+        create(behind_walls)
+        behind_walls.materialize(copy, KEYED)
+        (gateway,) = gateways.values()
+        for name, edit in {"warm": "UPDATE {src} SET v = v + 1", **EDITS}.items():
+            behind_walls.sql(edit)
+            before = gateway.asked
+            behind_walls.materialize(copy, KEYED)
+            asked[name] = gateway.asked - before
+        leave_all()
+    lake.spark = spark.spark_session
+    return asked
+
+
+def test_a_step_over_walls_asks_the_server_as_often_as_one_without(local_spark: LocalSpark, lake: Lake) -> None:
+    over, without = (requests_of_steps(walls, local_spark, lake) for walls in (TOGETHER, ""))
+    for edit in EDITS:
+        assert over[edit] <= 1.2 * without[edit], edit
 
 
 def create(lake: Lake) -> None:
@@ -163,6 +193,27 @@ def test_a_catalog_that_denies_modify_is_quoted_and_nothing_is_written(
         for way in ("append", "replaceWhere", "replaceOn"):
             problem = trials[way].problem
             assert problem is not None and "have MODIFY on" in problem, way
+    assert not lake.spark.catalog.tableExists(SCRATCH)
+
+
+@pytest.mark.filterwarnings("ignore:.*RETRIES_EXCEEDED")
+def test_a_server_that_goes_away_while_it_is_tried_is_one_finding_and_the_next_call_drops_the_table(
+    local_spark: LocalSpark, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core, "DefaultPolicy", partial(DefaultPolicy, max_retries=0))  # not for ten minutes
+    manager = DeltaIOManager(spark=local_spark, root=str(lake.root))
+    left, was_left = 20, False
+    while True:
+        with behind("", local_spark, lake, SETTABLE, left):
+            symptoms = list(of_scratch("io_manager", manager, SCRATCH))
+        if len(symptoms) > 1:
+            break
+        assert symptoms[0].health is Health.WRONG
+        assert "Spark went away" in symptoms[0].what and f"drops {SCRATCH} if it was left" in symptoms[0].what
+        was_left |= lake.spark.catalog.tableExists(SCRATCH)
+        left *= 2
+    assert was_left
+    assert [symptom.what for symptom in symptoms if symptom.health is not Health.GOOD] == []
     assert not lake.spark.catalog.tableExists(SCRATCH)
 
 

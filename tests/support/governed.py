@@ -134,10 +134,14 @@ _REQUESTS: dict[str, Any] = {
 
 
 class Gateway(grpc.GenericRpcHandler):
-    """Passes every request on to a server, except those that a wall refuses, and all after a number of them."""
+    """Passes every request on to a server, except those that a wall refuses, and all after a number of them.
+
+    `asked` counts the requests.
+    """
 
     def __init__(self, port: int, walls: Collection[Wall], settable: Collection[str], left: int | None) -> None:
         self.walls, self.settable, self.left = walls, settable, left
+        self.asked = 0
         credentials = grpc.local_channel_credentials()
         self._upstream: Any = grpc.secure_channel(f"127.0.0.1:{port}", credentials, _UNLIMITED)
         self._server = grpc.server(ThreadPoolExecutor(64), [self], options=_UNLIMITED)
@@ -181,10 +185,9 @@ class Gateway(grpc.GenericRpcHandler):
         return behave
 
     def _refuse(self, name: str, request: Any, context: Any) -> None:
-        if self.left is not None:
-            self.left -= 1
-            if self.left < 0:
-                context.abort(grpc.StatusCode.UNAVAILABLE, "The server went away.")
+        self.asked += 1
+        if self.left is not None and self.asked > self.left:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "The server went away.")
         if name == "CloneSession" and Wall.CLONES in self.walls:
             context.abort(grpc.StatusCode.UNIMPLEMENTED, f"Method not found: {_SERVICE}{name}")
         kind = _REQUESTS.get(name)

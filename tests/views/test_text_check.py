@@ -137,3 +137,13 @@ def test_a_test_fails_where_the_policy_refuses_what_changes_need():
         pairs.check(TABLES, policy=Policy(refresh="strict"))
     assert refused.value.code == "VIEW_NOT_INCREMENTAL"
     assert View(CITIES).check(TABLES, policy=Policy(refresh="strict")).why_whole is None
+
+
+def test_an_expression_without_a_name_is_called_as_no_column_is() -> None:
+    """Spark calls `-id` `(- id)`, and `CAST(id AS string)` `id`."""
+    schemas = {"orders": {"id": "int", "city": "string"}}
+    apart = View("SELECT id, -id, id IS NULL, id + 1 FROM orders").check(schemas)
+    assert [name == "id" for name in apart.columns] == [True, False, False, False]
+    with pytest.raises(ViewError, match="Two columns of the result are called id"):
+        View("SELECT id, CAST(id AS string) FROM orders").check(schemas)
+    assert View("SELECT DISTINCT(city) FROM orders").check(schemas).columns == ("city",)

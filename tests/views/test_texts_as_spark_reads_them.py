@@ -113,6 +113,9 @@ CASES = {
         ORDERS,
         (*OF_ORDERS, "UPDATE {o} SET customer_id = 10 WHERE order_id = 3"),
     ),
+    "a key without a name": Case(
+        "SELECT marks[0], count(*) AS n, sum(mark) AS s FROM t GROUP BY marks[0]", (), MARKS, OF_MARKS
+    ),
     "branches of two types": Case(
         """SELECT c.city, sum(a.amt) AS s FROM (SELECT cust_no, amt FROM web UNION ALL SELECT cust_no, amt FROM shop) a
            JOIN c ON a.cust_no = c.cust_no GROUP BY c.city""",

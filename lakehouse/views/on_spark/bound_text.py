@@ -18,13 +18,13 @@ from lakehouse.read.decide import NeedOfAllRows
 from lakehouse.spark.broken_promises import Breach, breach_text
 from lakehouse.spark.driver_rows import Local, small
 from lakehouse.spark.types import char_type, is_assignable, sql_type, widens
-from lakehouse.views.algebra import Query
+from lakehouse.views.algebra import Output, Query
 from lakehouse.views.analysis import Analysis, TableFacts, Whole
 from lakehouse.views.on_spark.running import Execution, PinnedTable
 from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.planner import text_over
 from lakehouse.views.sql.look import look_through
-from lakehouse.views.view_text import OutputColumn, ViewText, with_place
+from lakehouse.views.view_text import OutputColumn, Reason, ViewText, with_place
 
 READ_AS = {
     "spark.sql.caseSensitive": ("false", "names that differ in the case of their letters would be two"),
@@ -74,7 +74,18 @@ class BoundText:
         execution = Execution(spark, tables, text.args)
         schemas = {name: types_of(execution.source(name).schema) for name in tables}
         followed = tuple(name for name, table in tables.items() if isinstance(table, SourceRead))
-        return cls(Analysis.of(text, schemas, replace(facts, followed=followed), asset), execution)
+        return cls(Analysis.of(text, schemas, replace(facts, followed=followed), asset), execution).named_by_spark()
+
+    def named_by_spark(self) -> Self:
+        """The text whose columns have the names that Spark gives to expressions without a name."""
+        given, query = self.analysis.given, self.analysis.read
+        if isinstance(query, Reason) or self.text.columns or all(map(_NAME.fullmatch, given)):
+            return self
+        names = tuple(self.rows.columns)
+        if not are_as_read(names, given):
+            return self
+        outputs = tuple(Output(name, output.column) for name, output in zip(names, query.outputs, strict=True))
+        return replace(self, analysis=replace(self.analysis, read=replace(query, outputs=outputs), given=names))
 
     @property
     def text(self) -> ViewText:

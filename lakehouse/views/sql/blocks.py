@@ -105,7 +105,7 @@ def _is_generator(item: Expression) -> bool:
 
 
 def _name(reading: TextReading, item: Expression) -> str:
-    """The name of a column of SELECT: as the text gives it, or the words of an expression that has none."""
+    """The name of a column of SELECT: as the text gives it, or the words of an expression, of which none is a name."""
     match item:
         case exp.Alias():
             return item.alias
@@ -113,8 +113,11 @@ def _name(reading: TextReading, item: Expression) -> str:
             return item.name
         case exp.Dot():
             return item.expression.name
+        case exp.Paren(this=inner) | exp.Cast(this=exp.Column() | exp.Dot() as inner):
+            return _name(reading, inner)
         case _:
-            return reading.parsed.words(item)
+            words = reading.parsed.words(item)
+            return f"{item.key}({words})" if words.isidentifier() else words
 
 
 def _star(item: Expression) -> exp.Star | None:

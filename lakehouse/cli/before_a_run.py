@@ -6,16 +6,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target, definitions, document, no_such
+from lakehouse.errors import LakehouseError, in_short
 
 if TYPE_CHECKING:
+    import dagster as dg
+
     from lakehouse.cli.pages.table_pages import Change
+    from lakehouse.dagster.code_location import CodeLocation
     from lakehouse.delta.log import Log
     from lakehouse.read.forecast import Forecast
 
 
 def _add_explain_arguments(parser: ArgumentParser) -> None:
     add_target(parser)
-    parser.add_argument("asset", metavar="ASSET", help="the asset key, its parts joined by /")
+    parser.add_argument("asset", metavar="ASSET", nargs="?", help="the asset key, its parts joined by /")
+    parser.add_argument("--all", action="store_true", help="what each asset would read, in one table")
     parser.add_argument("--partition", metavar="KEY", help="the partition, if the asset has partitions")
     parser.add_argument("--config", metavar="JSON", type=document, help="the run config, as Dagster takes it")
     parser.add_argument(
@@ -31,13 +36,43 @@ def _run_explain(given: Namespace) -> Answer:
     from lakehouse.dagster.io_manager import code_location_of
     from lakehouse.read.forecast import RunEffect
 
+    if given.all != (given.asset is None) or (given.all and (given.partition or given.config or given.call)):
+        raise UsageError("Give one of these: an asset, with its options, or --all.")
     defs = definitions(given)
     code_location = code_location_of(defs)
+    if given.all:
+        return _explain_all(defs, code_location)
     if given.asset not in explainable(code_location):
         raise UsageError(no_such("asset", given.asset, explainable(code_location), code_location.by_name))
     forecast = explain(defs, given.asset, given.partition, given.config, call=given.call)
     page = forecast_page(forecast, _commits_read(forecast, readable_logs(code_location).logs), time.time())
     return Answer(forecast.as_document(), page, code=1 if forecast.verdict is RunEffect.REFUSED else 0)
+
+
+def _explain_all(defs: "dg.Definitions", code_location: "CodeLocation") -> Answer:
+    """What each asset would read now, in the order of the graph; and what others make each read after that."""
+    import dagster as dg
+
+    from lakehouse.cli.graph import groups_in_order
+    from lakehouse.cli.pages.run_page import ForecastOfMany, forecasts_page
+    from lakehouse.dagster.definitions.explaining import explain, explainable
+    from lakehouse.read.forecast import RunEffect
+
+    forecasts, left_out = list[ForecastOfMany](), dict[str, str]()
+    writing = set[str]()
+    for name in groups_in_order(defs, explainable(code_location)):
+        try:
+            forecast = explain(defs, name)
+        except (LakehouseError, dg.DagsterError) as error:
+            left_out[name] = in_short(error)
+            continue
+        followed = code_location.followed_by(code_location.by_name[name])
+        after = tuple(source.name for source in followed if source.name in writing)
+        writing |= {name} if forecast.verdict is RunEffect.WRITES or after else set()
+        forecasts.append(ForecastOfMany(forecast, after))
+    value = {"tables": [each.as_document() for each in forecasts], "left_out": left_out}
+    is_refused = any(each.forecast.verdict is RunEffect.REFUSED for each in forecasts)
+    return Answer(value, forecasts_page(forecasts, left_out), code=int(is_refused))
 
 
 def _commits_read(forecast: "Forecast", logs: "Mapping[str, Log]") -> "dict[str, list[Change]]":

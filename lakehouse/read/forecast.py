@@ -24,6 +24,10 @@ class Reading(Enum):
     REFUSED = "refused"
 
 
+WHOLE = (Reading.FIRST, Reading.EVERYTHING)
+"""All rows, of an input that is followed."""
+
+
 class RunEffect(Enum):
     """What would become of the run."""
 
@@ -45,6 +49,7 @@ class InputForecast:
         commits: How many commits that changed rows it would read of the feed.
         rows: What those commits did to rows, by the log; None if it would not read the feed.
         table_rows: How many rows the source has, if all of them would be read and its log says so; else None.
+        bytes: About how many bytes it would read: as many as its rows have on the average; None if no log says so.
         behind: How many versions a limit of the input leaves to later runs.
         half_weighed: The versions whose changes can be weighed by their updates alone, because the log does not say how
             many rows their files hold.
@@ -58,9 +63,21 @@ class InputForecast:
     commits: int = 0
     rows: Rows | None = None
     table_rows: int | None = None
+    bytes: int | None = None
     behind: int = 0
     half_weighed: tuple[int, ...] = ()
     why: str | None = None
+
+    @property
+    def rows_read(self) -> int | None:
+        """How many rows it would read, by the log; None if the log does not say so."""
+        match self.reading:
+            case Reading.NOTHING | Reading.REFUSED:
+                return 0
+            case Reading.CHANGES:
+                return None if self.rows is None else self.rows.images
+            case Reading.ARCHIVE | Reading.FIRST | Reading.EVERYTHING | Reading.SNAPSHOT_INPUT:
+                return self.table_rows
 
     def __str__(self) -> str:
         parts = [f"{self.source}: {self.reading.value}"]
@@ -163,13 +180,13 @@ def forecast_input(plan: ReadPlan, source: Source, now: int) -> InputForecast:
     """
     match plan:
         case LacksFeed():
-            return _refusal(source, f"it keeps no change data feed. {SWITCH_ON}")
+            return refusal_of(source, f"it keeps no change data feed. {SWITCH_ON}")
         case Refuse(reason=reason, remedy=cure):
-            return _refusal(source, f"{reason}. {cure}")
+            return refusal_of(source, f"{reason}. {cure}")
         case Reconcile(reason=reason):
-            return _whole(source, Reading.EVERYTHING, reason)
+            return read_whole(source, Reading.EVERYTHING, reason)
         case FirstRead():
-            return _whole(source, Reading.FIRST, "the table has no position of it")
+            return read_whole(source, Reading.FIRST, "the table has no position of it")
         case ReadArchive(archived=archived, gap=gap):
             why = f"{gap}, and the archive '{archived.name}' holds the changes"
             upto, behind = archived.upto, source.head.version - archived.upto
@@ -185,16 +202,25 @@ def forecast_input(plan: ReadPlan, source: Source, now: int) -> InputForecast:
 def looked_up(source: Source, position: Position | None) -> InputForecast:
     """How an input is read that is no `Changes`: whole, at one version."""
     moved = position is not None and (position.table, position.version) != (source.at.table_id, source.at.version)
-    return _whole(source, Reading.SNAPSHOT_INPUT, "it has moved since the last run" if moved else None)
+    return read_whole(source, Reading.SNAPSHOT_INPUT, "it has moved since the last run" if moved else None)
 
 
-def _whole(source: Source, reading: Reading, why: str | None) -> InputForecast:
+def read_whole(source: Source, reading: Reading, why: str | None) -> InputForecast:
+    """An input whose rows are all read."""
     version = source.at.version
-    return InputForecast(_name(source), reading, version, table_rows=source.log.live_rows(version), why=why)
+    rows = source.log.live_rows(version)
+    return InputForecast(_name(source), reading, version, table_rows=rows, bytes=_bytes(source, rows), why=why)
 
 
-def _refusal(source: Source, why: str) -> InputForecast:
+def refusal_of(source: Source, why: str) -> InputForecast:
+    """An input because of which the run is refused."""
     return InputForecast(_name(source), Reading.REFUSED, source.head.version, why=why)
+
+
+def _bytes(source: Source, rows: int | None) -> int | None:
+    """About how many bytes so many rows of a source have."""
+    size = None if rows is None else source.log.size()
+    return None if rows is None or size is None else round(rows * size.bytes / max(size.rows, 1))
 
 
 def _name(source: Source) -> str:
@@ -203,13 +229,15 @@ def _name(source: Source) -> str:
 
 def _of_batch(source: Source, reading: Reading, batch: Batch, why: str | None) -> InputForecast:
     weighed = telling(source.log, batch.changing)
+    rows = sum((rows_of(commit) for commit in batch.changing), start=NO_ROWS)
     return InputForecast(
         _name(source),
         reading,
         batch.range.upto,
         batch.range.after,
         len(batch.changing),
-        sum((rows_of(commit) for commit in batch.changing), start=NO_ROWS),
+        rows,
+        bytes=_bytes(source, rows.images),
         behind=batch.behind,
         half_weighed=tuple(each.commit.version for each in weighed if each.growth is None),
         why=why,

@@ -82,16 +82,20 @@ def explain_view(run: Run, analysis: Analysis) -> tuple[str, ...]:
     is_kept = _may_keep_sums(run) if before_call else run.facts.sums is not None
     why_no_sums = None if is_kept and isinstance(analysis.sums, Added) else _clause_of_no_sums(analysis)
     lines = how_followed(analysis, why_no_sums) if run.facts.view is None else run.facts.view.followed
-    # Of the text alone: a log has types that Spark shows otherwise, such as CHAR.
-    other = why_other_query(run.asset, run.cursor, QueryDigest(analysis.digest.text))
-    if other is not None:
-        is_refused = answer_by_policy(NeedOfAllRows.READ, refresh) is PolicyAnswer.REFUSED
-        becomes = "is refused by refresh='strict'" if is_refused else "computes all rows"
-        lines = (*lines, f"The next run {becomes}, because {other}.")
     why = None if why_no_sums is None else analysis.verdict.more
     if why is None:
         return lines
     return (*lines, _WITHOUT_KEYS[answer_by_policy(NeedOfAllRows.PLAN, refresh)](why))
+
+
+def why_all_rows(run: Run, analysis: Analysis) -> Whole | None:
+    """Why a run computes all rows although the changes of its sources can be read, as far as the logs say."""
+    # Of the text alone: a log has types that Spark shows otherwise, such as CHAR.
+    other = why_other_query(run.asset, run.cursor, QueryDigest(analysis.digest.text))
+    if other is not None:
+        return Whole(NeedOfAllRows.READ, other)
+    is_kept = _may_keep_sums(run) and isinstance(analysis.sums, Added)
+    return analysis.verdict if isinstance(analysis.verdict, Whole) and not is_kept else None
 
 
 def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -> tuple[Run, Write | None]:

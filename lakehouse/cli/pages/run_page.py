@@ -1,7 +1,8 @@
 """How a run looks in a terminal, a line for each asset as it ends, and how the forecast of the next run looks."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, assert_never
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -15,11 +16,13 @@ from lakehouse.cli.pages.screen import (
     WRONG,
     ago,
     assemble,
+    count,
+    grid,
     short,
     span,
     table_name,
 )
-from lakehouse.cli.pages.table_pages import Change
+from lakehouse.cli.pages.table_pages import Change, size
 from lakehouse.cli.runs.run_result import AssetEnd, AssetResult, FailedCheck, RunResult
 from lakehouse.delta.commit_info import Rows, count_of
 from lakehouse.read.forecast import Forecast, InputForecast, Reading, RunEffect, WriteForecast
@@ -127,6 +130,61 @@ def forecast_page(forecast: Forecast, commits: Mapping[str, Sequence[Change]], n
         if recorded and forecast.verdict in (RunEffect.WRITES, RunEffect.RECORDS):
             tree.add(assemble(("records", NAME), f" {', '.join(recorded)}, in the same commit"))
     return Group(tree, Text(), why)
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastOfMany:
+    """What an asset would read now, and which of its sources would be written before its run."""
+
+    forecast: Forecast
+    after: tuple[str, ...]
+
+    @property
+    def read(self) -> list[InputForecast]:
+        """The inputs of which rows are read now."""
+        is_read = self.forecast.verdict is RunEffect.WRITES
+        return [each for each in self.forecast.inputs if is_read and each.reading is not Reading.NOTHING]
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows that are; None if a log does not say so."""
+        return _sum(each.rows_read for each in self.read)
+
+    @property
+    def bytes(self) -> int | None:
+        return _sum(each.bytes for each in self.read)
+
+    @property
+    def why(self) -> str:
+        """Why changes alone are not read, and what is to be read later."""
+        if self.forecast.verdict is RunEffect.REFUSED:
+            return " ".join([self.forecast.why, *(each.why for each in self.forecast.inputs if each.why)])
+        reasons = [f"{each.source}: {each.why}" for each in self.read if each.why]
+        return "; ".join((*reasons, *[f"then what {' and '.join(self.after)} changed"] * bool(self.after)))
+
+    def as_document(self) -> dict[str, Any]:
+        amounts = {"rows_read": self.rows, "bytes_read": self.bytes}
+        return {**self.forecast.as_document(), **amounts, "after": self.after}
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    numbers = [*counts]
+    return None if None in numbers else sum(filter(None, numbers))
+
+
+def forecasts_page(forecasts: Sequence[ForecastOfMany], left_out: Mapping[str, str]) -> RenderableType:
+    """What all assets would read."""
+    table = grid("Table", "Reads", "Rows", "Bytes", "Why", right=("Rows", "Bytes"), folding=("Why",))
+    for each in forecasts:
+        reads = ", ".join(dict.fromkeys(one.reading.value for one in each.read)) or each.forecast.verdict.value
+        amounts = (count(each.rows), "" if each.bytes is None else size(each.bytes)) if each.read else ("", "")
+        name, style = table_name(each.forecast.asset), _STYLES[each.forecast.verdict]
+        table.add_row(name, assemble((reads, style)), *amounts, Text(each.why))
+    rows, whole = sum(each.rows or 0 for each in forecasts), sum(each.bytes or 0 for each in forecasts)
+    unknown = sum(each.rows is None for each in forecasts)
+    more = f"; of {count_of(unknown, 'table')} no log says how many" if unknown else ""
+    total = f"{count_of(len(forecasts), 'table')}: {count_of(rows, 'row')}, about {size(whole)}, are read now{more}."
+    return Group(table, Text(), Text(total), *(Text(f"{name} is left out: {why}") for name, why in left_out.items()))
 
 
 def _add_write(tree: Tree, write: WriteForecast) -> None:

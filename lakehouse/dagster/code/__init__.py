@@ -2,5 +2,5 @@
 
 In: a function. Out: a `Code`, which the mark holds where no `code_version` is given.
 Law: nothing of the user's is imported or changed, and a function whose code cannot be read has no digest.
-Read: digest, then source, view_texts.
+Read: digest, then source, view_texts, explained_view.
 """

@@ -11,8 +11,8 @@ import dagster as dg
 
 from lakehouse.cursor.standings import Standings
 from lakehouse.dagster.code.digest import fields_of
-from lakehouse.dagster.code.view_texts import only_text_of
-from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function, write_of
+from lakehouse.dagster.code.explained_view import analysis_of, inputs_of_query, with_paths, with_plan_of_view
+from lakehouse.dagster.code_location import AssetTable, CodeLocation, is_function, write_of
 from lakehouse.dagster.contexts import by_field, log_and_head, pin_source, warn_of_no_rows
 from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
@@ -21,11 +21,11 @@ from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import version_of
 from lakehouse.difference.statements import Skip, Statement, WithQuarantine, of_table
 from lakehouse.errors import LakehouseError, ReadError, UncomparedError
-from lakehouse.errors.views import ViewError
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.archive import ask_archive_by_log
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.forecast import (
+    WHOLE,
     Forecast,
     InputForecast,
     Reading,
@@ -43,9 +43,7 @@ from lakehouse.writes.merge import doubts_of
 from lakehouse.writes.view import View
 from lakehouse.writes.write import Basis, Write
 
-_WHOLE = (Reading.FIRST, Reading.EVERYTHING)
 _NO_DIFFERENCE = "Rows that turn out not to differ are not written."
-_NEEDS_A_CALL = "Only a call of its function shows its query: --call (call=True) says how its sources are followed."
 
 
 def explain(
@@ -92,7 +90,8 @@ def explain(
             else:
                 listed.append(forecast_input(plan, source, step.now))
                 run = run.with_read(nothing_of(plan), source, step.now) if isinstance(plan, ReadNothing) else run
-        inputs = tuple(listed)
+        analysis = analysis_of(subject.table, run, sources) if kind is View else None
+        inputs = inputs_of_query(run, analysis, sources, listed)
         outcome, why = _verdict(run, inputs)
         why = " ".join((why, *_agreement(run), *_frozen_rows(run), *warnings))
         if outcome is RunEffect.REFUSED:
@@ -101,7 +100,7 @@ def explain(
         if call:
             write = _with_plan(write, subject, step, sources, config)
         elif kind is View:
-            write = _with_paths(write, subject.table, step.run, sources, outcome)
+            write = with_paths(write, step.run, analysis, outcome)
         return Forecast(name, partition_key, _version(run.head), outcome, why, inputs, write)
     except LakehouseError as error:
         with suppress(LakehouseError):
@@ -112,7 +111,7 @@ def explain(
 
 def _verdict(run: Run, inputs: Sequence[InputForecast]) -> tuple[RunEffect, str]:
     """What would become of a run, and why, as a sentence."""
-    changed = [each for each in inputs if each.reading in (Reading.CHANGES, Reading.ARCHIVE, *_WHOLE)]
+    changed = [each for each in inputs if each.reading in (Reading.CHANGES, Reading.ARCHIVE, *WHOLE)]
     moved = [each.source for each in inputs if each.reading is Reading.SNAPSHOT_INPUT and each.why is not None]
     refused = [each for each in inputs if each.reading is Reading.REFUSED]
     if refused:
@@ -171,7 +170,7 @@ def _strategy(run: Run, kind: type[Write], inputs: Sequence[InputForecast]) -> s
     """What the write would do to the table."""
     if run.head is None:
         return "the table is created with the rows in one commit"
-    if not run.asset.incremental or any(each.reading in _WHOLE for each in inputs):
+    if not run.asset.incremental or any(each.reading in WHOLE for each in inputs):
         return kind.strategy(run, Basis.EVERYTHING)
     has_archive = any(each.reading is Reading.ARCHIVE for each in inputs)
     return kind.strategy(run, Basis.ARCHIVE if has_archive else Basis.CHANGES)
@@ -293,26 +292,6 @@ def _config(defs: dg.Definitions, subject: _Subject, run_config: Mapping[str, An
     return resolved["ops"][subject.asset.op.name].get("config")
 
 
-def _with_paths(
-    write: WriteForecast, table: AssetTable, run: Run, sources: Mapping[str, Source], effect: RunEffect
-) -> WriteForecast:
-    """The forecast of a view with how it follows its sources, by its text and their logs."""
-    from lakehouse.views.on_spark.run_facts import analysis_by_logs, with_key  # they import sqlglot
-
-    assert table.asset is not None, f"an asset makes {table.name}"
-    text = only_text_of(function_of(table.asset))
-    if text is None:
-        return replace(write, followed=(_NEEDS_A_CALL,))
-    try:
-        analysis = analysis_by_logs(text, run, sources, table.changes)
-        run = with_key(run, analysis)
-        return replace(write, key=run.table.key_columns, followed=View.explain(run, analysis))
-    except ViewError as error:
-        if effect is RunEffect.WRITES:
-            raise
-        return replace(write, followed=(f"A run that changes reach will be refused. {error}",))
-
-
 def _with_plan(
     write: WriteForecast, subject: _Subject, step: Materialization, sources: Mapping[str, Source], config: Any
 ) -> WriteForecast:
@@ -330,23 +309,12 @@ def _with_plan(
     broken = tuple(f"In the result {each.clause}." for each in step.evaluations if each.broken)
     write = replace(write, planned=planned, broken=broken)
     if isinstance(returned, View):
-        return _with_plan_of_view(write, returned, step)
+        return with_plan_of_view(write, returned, step)
     return replace(write, doubts=doubts_of(subject.table.name, returned))
 
 
 def _description(statement: Statement | Skip) -> str:
     return "nothing: no row differs" if isinstance(statement, Skip) else statement.describe()
-
-
-def _with_plan_of_view(write: WriteForecast, view: View, step: Materialization) -> WriteForecast:
-    """The forecast with what a view has computed for its plan, and how it follows its sources."""
-    from lakehouse.views.on_spark.run_facts import bind, with_key
-
-    analysis = bind(step.spark, step.run, view.text).analysis
-    run = with_key(step.run, analysis)
-    computed = "" if run.facts.view is None else f"; it computes {run.facts.view.computed}"
-    planned = f"{write.planned}{computed}"
-    return replace(write, key=run.table.key_columns, planned=planned, followed=view.explain(run, analysis))
 
 
 def _context(subject: _Subject, config: Any) -> dg.AssetExecutionContext:

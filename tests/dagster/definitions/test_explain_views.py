@@ -14,7 +14,7 @@ from lakehouse.cursor.definition import digest
 from lakehouse.cursor.digests import QueryDigest
 from lakehouse.dagster.code.digest import code_of
 from lakehouse.delta.limits import Limits, in_force
-from lakehouse.read.forecast import Forecast, RunEffect
+from lakehouse.read.forecast import Forecast, Reading, RunEffect
 from tests.support.marked_tables import append, run
 from tests.support.tables import orders
 
@@ -102,18 +102,33 @@ def test_a_table_whose_mark_says_nothing_of_sums_is_not_kept_by_them(root: Path)
     )
 
 
-def test_a_query_that_is_another_than_at_the_last_commit_is_said(root: Path) -> None:
+def test_a_query_that_is_another_than_at_the_last_commit_is_computed_for_all_rows(root: Path) -> None:
     run(
         root,
         "counted",
         "orders",
         code=code_of(counted.op.compute_fn.decorated_fn),
         query=QueryDigest("#another"),
-        key="day",
     )
+    of = forecast(root, counted)
+    (source,) = of.inputs
+    assert (of.verdict, source.reading, source.rows_read) == (RunEffect.WRITES, Reading.EVERYTHING, 2)
+    assert source.why == "its query, or a value in it, is another than at its last commit"
+    strict = forecast(root, counted, policy=Policy(refresh="strict"))
+    assert (strict.verdict, strict.inputs[0].reading) == (RunEffect.REFUSED, Reading.REFUSED)
+
+
+def test_a_query_that_no_key_follows_reads_all_rows_as_soon_as_a_source_changes(root: Path) -> None:
+    @dg.asset(metadata=Table(key="id"))
+    def numbered(orders: Changes) -> View:
+        return View("SELECT id, row_number() OVER (ORDER BY id) AS n FROM orders")
+
+    run(root, "numbered", "orders", code=code_of(numbered.op.compute_fn.decorated_fn), key="id")
+    assert forecast(root, numbered).verdict is RunEffect.NOTHING
     append(root, "orders", 3)
-    said = "The next run computes all rows, because its query, or a value in it, is another than"
-    assert any(line.startswith(said) for line in followed(root, counted))
+    (source,) = forecast(root, numbered).inputs
+    assert (source.reading, source.rows_read) == (Reading.EVERYTHING, 3)
+    assert source.why is not None and source.why.startswith("a window without PARTITION BY")
 
 
 @pytest.mark.filterwarnings("ignore:Parameter `resource_defs`")  # beta in Dagster, and people use it

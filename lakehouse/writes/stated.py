@@ -121,7 +121,7 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
     )
     within, result = run.within(stored.schema), rows
     if run.may_change_sides:
-        about = write.about
+        about = None if _is_split(run, write) else write.about  # a frozen row keeps values that no change touches now
         refuse_changed_sides(run, rows, stored if about is None else about.restrict(stored))
     if within is not None:
         rows, stored = rows.where(within), stored.where(within)

@@ -15,11 +15,13 @@ class RowCondition:
         text: The condition as it is declared.
         pieces: The condition with the values of its edges, cut before each column.
         columns: The columns that it names, in lower case.
+        moving: Those that it compares with `:now` or `:today`, each with that name.
     """
 
     text: str
     pieces: tuple[str, ...]
     columns: frozenset[str]
+    moving: frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)

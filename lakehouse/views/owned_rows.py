@@ -3,9 +3,10 @@
 Law: inside, the table equals its query over the versions read; outside, no run changes, adds or removes a row.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import assert_never
+
+from pyspark.sql.types import StructType, TimestampType
 
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.delta.owned import Owned
@@ -63,13 +64,25 @@ def _why_not_owned(past: PastRows) -> str | None:
             assert_never(past)
 
 
-def refuse_unknown_columns(run: Run, columns: Sequence[str]) -> None:
-    """Refuses a condition that names a column which the table has not.
+_OF_TYPES = ":now goes with a timestamp alone, and :today with every other type"
+
+
+def refuse_unknown_columns(run: Run, schema: StructType) -> None:
+    """Refuses a condition that names a column which the table has not, or whose edge the zone of a session would move.
 
     Raises:
-        DefinitionError (CONDITION): There is one.
+        DefinitionError (CONDITION): It does.
     """
+    kinds = {field.name.lower(): field.dataType for field in schema.fields}
     for text in filter(None, (run.table.owns, run.request.thaw)):
-        for column in read_owned(run.name, text).columns - fold(columns):
-            why = f"its table has no column {column}. It has {', '.join(columns)}"
+        condition = read_owned(run.name, text)
+        for column in condition.columns - kinds.keys():
+            why = f"its table has no column {column}. It has {', '.join(schema.names)}"
             raise DefinitionError.condition(run.name, text, why)
+        for column, edge in condition.moving:
+            if isinstance(kinds[column], TimestampType) != (edge == "now"):
+                why = (
+                    f"another time zone of a session would move its edge: {column} is a {kinds[column].simpleString()}"
+                )
+                remedy = ":now goes with a timestamp alone, and :today with every other type"
+                raise DefinitionError.condition(run.name, text, f"{why}, and {remedy}")

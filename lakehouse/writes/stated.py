@@ -97,7 +97,7 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
     if run.table.owns is not None:
         from lakehouse.views.owned_rows import refuse_unknown_columns  # it imports sqlglot
 
-        refuse_unknown_columns(run, write.rows.columns)
+        refuse_unknown_columns(run, write.rows.schema)
     partition_columns = run.table.partitioned_by(head)
     check_zone(run.name, write.rows, partition_columns)
     write = write.without_empty_texts(run, partition_columns)

@@ -1,7 +1,8 @@
 """A table that owns some rows: inside it equals a recompute, outside no run changes a row, and none changes sides."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,10 +12,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse import Changes, Expect, Merge, Overwrite, Table
 from lakehouse.commit.outcome import Committed
+from lakehouse.cursor.cursor import Fresh
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.owned import moment_of
 from lakehouse.difference.statements import MarkOnly
+from lakehouse.read.asset import Asset, PastRows
+from lakehouse.read.run import Run
 from lakehouse.spark.progress import KeysLeftAlone, Notice
+from lakehouse.spark.table_version import TableRef
+from lakehouse.views.owned_rows import refuse_unknown_columns
+from lakehouse.views.sql.owned_text import owned_at
 from tests.delta.test_owned import EDGES, MOMENT
 from tests.support.lake import NO_WAIT, Lake
 from tests.support.owned_tables import FIRST, TABLES, OwnedHouse, copied, drawn, per_day
@@ -184,6 +191,50 @@ def test_a_column_that_is_added_is_null_in_frozen_rows(house: OwnedHouse) -> Non
     assert {row[0]: row[2] for row in house.lake.rows("listed")} == {
         day(number): number % 3 if number >= 10 else None for number in range(20)
     }
+
+
+HOURS = range(-60, 60)
+ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Auckland")
+BY_EDGE: dict[str, Callable[[datetime, datetime], bool]] = {
+    "day >= :today": lambda at, moment: at.date() >= moment.date(),
+    "local >= date_sub(:today, 1)": lambda at, moment: at.date() >= moment.date() - timedelta(days=1),
+    "at >= :now - INTERVAL 1 DAY": lambda at, moment: at >= moment - timedelta(days=1),
+}
+MOVED_BY_ZONES = ("at >= :today", "day(at) >= year(:today) - 1996", "day >= :now", "local >= :now - INTERVAL 36 HOURS")
+
+
+def test_no_zone_of_a_session_moves_an_edge_and_a_condition_that_one_would_move_is_refused(spark: SparkSession) -> None:
+    before, moved = spark.conf.get("spark.sql.session.timeZone"), set[str]()
+    for moment in (datetime(2026, 3, 29, 1, tzinfo=UTC), datetime(2026, 11, 1, 6, tzinfo=UTC)):  # Berlin; New York
+        times = [moment + timedelta(hours=hour) for hour in HOURS]
+        values = ", ".join(
+            f"(TIMESTAMP'{t}', DATE'{t:%F}', TIMESTAMP_NTZ'{t:%F %T}', {n})" for n, t in enumerate(times)
+        )
+        kept: dict[str, set[tuple[int, ...]]] = {text: set() for text in (*BY_EDGE, *MOVED_BY_ZONES)}
+        query = f"SELECT * FROM VALUES {values} AS t(at, day, local, n)"
+        schema = spark.sql(query).schema
+        try:
+            for zone in ZONES:
+                spark.conf.set("spark.sql.session.timeZone", zone)
+                rows = spark.sql(query)
+                for text, numbers in kept.items():
+                    of_zone = rows.where(owned_at("orders", text, moment, None).predicate()).select("n").collect()
+                    numbers.add(tuple(sorted(row.n for row in of_zone)))
+        finally:
+            spark.conf.set("spark.sql.session.timeZone", str(before))
+        for text, keeps in BY_EDGE.items():
+            assert kept[text] == {tuple(n for n, at in enumerate(times) if keeps(at, moment))}, text
+            refuse_unknown_columns(run_of(text), schema)
+        for text in MOVED_BY_ZONES:
+            moved |= {text} if len(kept[text]) > 1 else set()
+            with raises_code("CONDITION", match="time zone of a session"):
+                refuse_unknown_columns(run_of(text), schema)
+    assert moved == set(MOVED_BY_ZONES)
+
+
+def run_of(owns: str) -> Run:
+    asset = Asset("orders", Table(owns=owns), TableRef.at_path("orders", "orders"), PastRows.COMPUTED)
+    return Run(asset, "run", Fresh())
 
 
 def test_an_edge_of_days_is_what_spark_says_of_that_day(spark: SparkSession) -> None:

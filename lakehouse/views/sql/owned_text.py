@@ -41,7 +41,7 @@ def read_owned(asset: str, text: str, moment: datetime = moment_of(0)) -> RowCon
     columns = [*parsed.tree.find_all(exp.Column)]
     try:
         pieces = _pieces(parsed, {column.this.meta["start"] for column in columns}, moment)
-        return RowCondition(text, tuple(pieces), fold(column.name for column in columns))
+        return RowCondition(text, tuple(pieces), fold(column.name for column in columns), frozenset(_moving(parsed)))
     except (ValueError, OverflowError) as error:
         raise DefinitionError.condition(asset, text, _EDGE) from error
 
@@ -76,6 +76,13 @@ def _only_leaves(parameter: Expr) -> bool:
     while isinstance(around, exp.And | exp.Or | exp.Paren):
         around = around.parent
     return isinstance(around, exp.Select)
+
+
+def _moving(parsed: Parsed) -> Iterator[tuple[str, str]]:
+    """The columns to the left of an edge that moves, each with what moves it."""
+    for comparison in parsed.tree.find_all(exp.GTE, exp.GT):
+        for edge in comparison.expression.find_all(exp.Placeholder):
+            yield from ((column.name.lower(), str(edge.this)) for column in comparison.this.find_all(exp.Column))
 
 
 def _pieces(parsed: Parsed, starts: set[int], moment: datetime) -> Iterator[str]:

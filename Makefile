@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test deep slow slow-server wheel spark40 spark41 races crash crash-jvm s3 cluster catalogs governed streams browser warm site check coverage lock clean \
+.PHONY: help install demo dev shell stop test deep slow slow-server wheel spark40 spark41 races crash crash-jvm s3 lying-stores cluster catalogs governed streams browser warm site check coverage lock clean \
         release-check bench bench-more bench-large bench-cold bench-contention bench-scale
 
 PY := .venv/bin/python
@@ -41,7 +41,7 @@ warm: $(STAMP)  ## Archive the classes of Spark's server, once, so that it start
 JOBS ?= 2
 PYTEST := $(PY) -m pytest -q -n $(JOBS) --dist loadscope --no-loadscope-reorder
 # Markers (pyproject.toml says what each is for) choose the tests of a target.
-REST := not race and not kill and not fault and not stores and not cluster and not browser and not catalogs and not streams and not governed
+REST := not race and not kill and not fault and not stores and not lies and not cluster and not browser and not catalogs and not streams and not governed
 
 test: $(STAMP)  ## Run the tests that say most: all without Spark, and the core of those with it (7 minutes)
 	@$(PYTEST) -m "not deep and not slow and $(REST)"
@@ -103,6 +103,10 @@ $(GATEWAY):
 s3: $(STAMP) $(GATEWAY)  ## Tables on S3: logs, exactly once, the sensor (fetches 660 MB of jars, once)
 	@$(PY) -m lakehouse spark install --s3
 	@LAKEHOUSE_S3=$(CURDIR)/$(GATEWAY) $(PY) -m pytest -q -n 1 -m stores
+
+lying-stores: $(STAMP) $(GATEWAY)  ## The same server behind a proxy that lies: answers lost, refusals, late listings (ten minutes)
+	@$(PY) -m lakehouse spark install --s3
+	@LAKEHOUSE_S3=$(CURDIR)/$(GATEWAY) $(PY) -m pytest -q -n 0 -m lies
 
 cluster: $(STAMP)  ## Spark of one's own: a Connect server, a cluster that loses a worker, HDFS, a metastore (56 MB)
 	@$(PY) -m tests.cluster.jars

@@ -42,6 +42,7 @@ from lakehouse.spark.driver_rows import is_empty
 from lakehouse.spark.progress import (
     AllOutside,
     Evaluated,
+    FrozenUnread,
     KeysLeftAlone,
     Message,
     Notice,
@@ -195,6 +196,7 @@ class Materialization:
         evaluations: What its table expects of the rows of its newest plan, evaluated.
         all_outside: Whether no row of the result lies in a partition of the run.
         left_alone: How many touched keys of a `Merge` have frozen rows; None if they were not counted.
+        frozen_unread: How many keys have frozen with changes that no run has read.
         quarantine: What the run wrote to the quarantine of its table, each time; nothing if that was right already.
         standings: What the tables stand for that lead to it, and its siblings.
     """
@@ -209,6 +211,7 @@ class Materialization:
     evaluations: tuple[Evaluation, ...] = field(init=False, default=())
     all_outside: bool = field(init=False, default=False)
     left_alone: int | None = field(init=False, default=None)
+    frozen_unread: int = field(init=False, default=0)
     quarantine: tuple[QuarantineWritten, ...] = field(init=False, default=())
     standings: Standings = field(init=False, default_factory=lambda: Standings(Ways({}), lambda _: None))
     _prefetched: bool = field(init=False, default=False)
@@ -222,6 +225,8 @@ class Materialization:
                 self.evaluations = evaluations
             case KeysLeftAlone(keys=keys):
                 self.left_alone = keys
+            case FrozenUnread(keys=keys):
+                self.frozen_unread = keys
             case AllOutside():
                 self.all_outside = True
             case QuarantineWritten():

@@ -117,7 +117,8 @@ def report_plan(
     run = step.run
     if run.owned is not None:
         counted = {} if step.left_alone is None else {"keys_left_alone": step.left_alone}
-        context.add_output_metadata({"owned": str(run.owned), **counted})
+        unread = {"frozen_unread": step.frozen_unread} if step.frozen_unread else {}
+        context.add_output_metadata({"owned": str(run.owned), **counted, **unread})
     log_evaluations(execution, step.evaluations, run.partitions, fails=False)
     for sentence in warnings_of(run.name, step.evaluations):
         context.log.warning(sentence)

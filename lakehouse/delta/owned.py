@@ -32,11 +32,13 @@ class Owned:
         condition: What the table declares.
         moment: When the run began, in UTC; never before the moment of the last commit, so that no row thaws unasked.
         thaw: The condition of the rows that this run may rewrite too.
+        before: The condition at the moment of the last commit, of which rows have frozen since; None if none can have.
     """
 
     condition: RowCondition
     moment: datetime
     thaw: RowCondition | None = None
+    before: RowCondition | None = None
 
     def predicate(self, prefix: str = "") -> str:
         """The condition as SQL, each column after `prefix`."""

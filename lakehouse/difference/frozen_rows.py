@@ -5,18 +5,21 @@ Only where other columns than the key decide can the row of a key be owned in th
 
 from collections.abc import Sequence
 from dataclasses import replace
+from logging import WARNING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from lakehouse.delta.commit_info import count_of
+from lakehouse.delta.owned import Owned, RowCondition
 from lakehouse.delta.text import quote, same
 from lakehouse.errors import WriteError
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
 from lakehouse.read.touched_keys import EveryKey, SomeKeys, UnreadRows
-from lakehouse.spark.driver_rows import collect_all
-from lakehouse.spark.progress import KeysLeftAlone, tell
+from lakehouse.spark.driver_rows import Local, collect_all, compute_once
+from lakehouse.spark.progress import FrozenUnread, KeysLeftAlone, Message, tell
 from lakehouse.spark.table_version import TableVersion
 
 _SHOWN = 3
@@ -84,4 +87,27 @@ def _of_owned(run: Run, keys: DataFrame, names: Sequence[str]) -> DataFrame | No
     own = {name.lower(): field.dataType for name, field in zip(names, keys.schema.fields, strict=True)}
     if any(own[name] != of_table.get(name) or isinstance(own[name], StringType) for name in run.owned.columns):
         return None
-    return keys.toDF(*names).where(run.owned.predicate()).toDF(*keys.columns)
+    named = keys.toDF(*names)
+    if run.owned.before is not None:
+        named = _tell_unread(run, run.owned, run.owned.before, named)
+    return named.where(run.owned.predicate()).toDF(*keys.columns)
+
+
+def _tell_unread(run: Run, owned: Owned, before: RowCondition, keys: DataFrame) -> DataFrame:
+    """Tells which keys have frozen since the last commit, if they are few. The keys without those frozen before."""
+    was_owned = "".join(before.pieces)
+    rows = compute_once(keys.where(f"({was_owned}) OR ({owned})"), few=True)
+    if not isinstance(rows, Local):
+        return rows
+    unread = collect_all(rows.frame.where(f"NOT coalesce({owned}, FALSE)"))
+    if unread.rows:
+        tell(FrozenUnread(unread.rows))
+        examples = [", ".join(map(str, row.values())) for row in unread.arrow.slice(0, _SHOWN).to_pylist()]
+        tell(
+            Message(
+                f"{count_of(unread.rows, 'key')} of {run.name} froze with changes that no run has read (for example "
+                f"{'; '.join(examples)}). To read them, thaw {was_owned}.",
+                WARNING,
+            )
+        )
+    return rows.frame

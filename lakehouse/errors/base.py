@@ -21,7 +21,7 @@ RESTATE_FROM = "lakehouse/restate_from/"
 
 
 THAW = "lakehouse/thaw/"
-"""Run tag, with the asset key after it: the condition of frozen rows that this run may rewrite too."""
+"""Run tag, with the asset key after it: the condition of frozen rows that this run may rewrite too, or `unread`."""
 
 
 ALLOW = "lakehouse/allow/"

@@ -13,6 +13,9 @@ from lakehouse.delta.table import Read, Table
 from lakehouse.errors import Adoption, Allowed
 from lakehouse.spark.table_version import TableRef
 
+UNREAD = "unread"
+"""What thaws the rows that have frozen since the last commit, so that their changes are read once."""
+
 
 class PastRows(Enum):
     """What a write does with the rows that earlier runs left in its table."""
@@ -131,7 +134,7 @@ class UserRequest:
             "now".
         allowed: What is let through that would be refused.
         restate_from: From when a history is to be told again: a time, or the version of an extract.
-        thaw: The condition of frozen rows that the run may rewrite too.
+        thaw: The condition of frozen rows that the run may rewrite too, or `UNREAD`.
     """
 
     compare: str | None = None
@@ -149,7 +152,7 @@ class UserRequest:
     def decisions(self) -> tuple[str, ...]:
         """What the mark of the run's commit keeps of the request."""
         restated = () if self.restate_from is None else (f"restated from {self.restate_from}"[:200],)
-        thawed = () if self.thaw is None else (f"thawed {self.thaw}"[:200],)
+        thawed = () if self.thaw in (None, UNREAD) else (f"thawed {self.thaw}"[:200],)
         return *restated, *thawed, *(f"allowed {each}" for each in sorted(self.allowed))
 
 

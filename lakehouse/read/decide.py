@@ -13,7 +13,7 @@ from lakehouse.delta.log import BRANCH_READER, NOTHING_READ, READER, Head
 from lakehouse.delta.policy import Policy, Refresh
 from lakehouse.delta.table import Read, Table
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, ReadError, WriteError
-from lakehouse.read.asset import Asset, PastRows, UserRequest
+from lakehouse.read.asset import UNREAD, Asset, PastRows, UserRequest
 
 REFRESH_REMEDY = (
     f"Materialize once with the run tag {FULL_REFRESH}=true: everything is compared, differences are written."
@@ -304,7 +304,7 @@ def comparison_by(asset: Asset, request: UserRequest) -> Reconcile | None:
     """
     if request.compare is not None:
         return Reconcile(request.compare, on_request=True)
-    if request.thaw is not None:
+    if request.thaw not in (None, UNREAD):
         return Reconcile(f"a run tag thaws {request.thaw}", on_request=True)
     if asset.past is PastRows.KEPT and request.go_on_from is not None:
         return Reconcile("a run tag has the history go on from its source as it is now", on_request=True)

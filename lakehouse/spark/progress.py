@@ -85,8 +85,23 @@ class KeysLeftAlone:
     keys: int
 
 
+@dataclass(frozen=True, slots=True)
+class FrozenUnread:
+    """Keys have frozen since the last commit, with changes that no run has read."""
+
+    keys: int
+
+
 Notice: TypeAlias = (
-    PhaseBegan | PhaseEnded | Doing | Message | Evaluated | AllOutside | QuarantineWritten | KeysLeftAlone
+    PhaseBegan
+    | PhaseEnded
+    | Doing
+    | Message
+    | Evaluated
+    | AllOutside
+    | QuarantineWritten
+    | KeysLeftAlone
+    | FrozenUnread
 )
 Listener: TypeAlias = Callable[[Notice], None]
 

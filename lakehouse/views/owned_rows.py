@@ -3,6 +3,7 @@
 Law: inside, the table equals its query over the versions read; outside, no run changes, adds or removes a row.
 """
 
+from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
@@ -13,7 +14,7 @@ from lakehouse.delta.owned import Owned
 from lakehouse.delta.table import Table
 from lakehouse.delta.text import fold
 from lakehouse.errors import DefinitionError
-from lakehouse.read.asset import Asset, PastRows
+from lakehouse.read.asset import UNREAD, Asset, PastRows
 from lakehouse.read.run import Run
 from lakehouse.views.sql.owned_text import owned_at, read_owned
 
@@ -28,7 +29,13 @@ def owned_rows(asset: Asset, cursor: Cursor, moment: datetime, thaw: str | None,
     """
     last = cursor.mark.owned if isinstance(cursor, Known) else None
     moment = moment if last is None else max(moment, datetime.fromisoformat(last["moment"]))
-    owned = owned_at(asset.name, str(asset.table.owns), moment, thaw)
+    owns = str(asset.table.owns)
+    owned = owned_at(asset.name, owns, moment, None if thaw == UNREAD else thaw)
+    if last is not None and last["where"] == owns:
+        before = read_owned(asset.name, owns, datetime.fromisoformat(last["moment"]))
+        if before.pieces != owned.condition.pieces:
+            thawed = replace(before, text="".join(before.pieces)) if thaw == UNREAD else owned.thaw
+            owned = replace(owned, before=before, thaw=thawed)
     return None if is_empty else owned
 
 
@@ -74,7 +81,8 @@ def refuse_unknown_columns(run: Run, schema: StructType) -> None:
         DefinitionError (CONDITION): It does.
     """
     kinds = {field.name.lower(): field.dataType for field in schema.fields}
-    for text in filter(None, (run.table.owns, run.request.thaw)):
+    thaw = None if run.request.thaw == UNREAD else run.request.thaw
+    for text in filter(None, (run.table.owns, thaw)):
         condition = read_owned(run.name, text)
         for column in condition.columns - kinds.keys():
             why = f"its table has no column {column}. It has {', '.join(schema.names)}"

@@ -96,6 +96,28 @@ def test_changes_of_the_past_alone_move_the_position_and_nothing_is_computed(hou
     assert alone == [2], "a view does not look for the keys that it leaves alone"
 
 
+def test_a_run_after_a_pause_says_which_keys_froze_unread_and_reads_them_once_if_asked(house: OwnedHouse) -> None:
+    house.kept = tuple(kept for kept in TABLES if kept.name in ("per_day", "largest"))
+    house.run()
+    house.insert((100, day(19), 0, 70))
+    house.run()  # the first commit that says which days it owned
+    house.day += timedelta(days=3)
+    house.insert((101, day(10), 0, 75), (102, day(3), 0, 70))
+    house.run()
+    begin = "froze with changes that no run has read (for example 2026-01-11"
+    end = "To read them, thaw day >= DATE'2026-01-11'."
+    of_day, of_city = house.lake.told
+    assert of_day == f"1 key of per_day {begin}). {end}"
+    assert of_city.startswith(f"1 key of largest {begin}, ") and of_city.endswith(end)
+    house.day += timedelta(days=3)
+    house.insert((103, day(13), 0, 76), (104, day(3), 0, 70))
+    for outcome in house.run((day(13), day(15)), unread=True).values():  # the days between the two edges
+        assert isinstance(outcome, Committed) and not outcome.mark.everything, "by keys"
+    house.purge(day(15))  # what was thawed once is frozen again
+    house.run()
+    assert len(house.lake.told) == 2
+
+
 def test_a_run_that_began_earlier_thaws_nothing_and_a_zombie_writes_nothing(house: OwnedHouse) -> None:
     house.kept = tuple(kept for kept in TABLES if kept.name in ("per_day", "listed"))
     house.run()

@@ -258,11 +258,13 @@ class OwnedHouse:
         """One run of each table, each of which then holds what the oracle says."""
         return {kept.name: self.run_one(kept, thaw, **options) for kept in self.kept}
 
-    def run_one(self, kept: Kept, thaw: tuple[date, date] | None = None, **options: Any) -> Outcome:
+    def run_one(
+        self, kept: Kept, thaw: tuple[date, date] | None = None, *, unread: bool = False, **options: Any
+    ) -> Outcome:
         """One run of a table. If a row would change sides, the run is refused, and the next one thaws all rows."""
         if kept.of != "orders":
             thaw = None
-        asked = {} if thaw is None else {"thaw": f"day BETWEEN '{thaw[0]}' AND '{thaw[1]}'"}
+        asked = {} if thaw is None else {"thaw": "unread" if unread else f"day BETWEEN '{thaw[0]}' AND '{thaw[1]}'"}
         named: dict[str, Any] = {
             "moment": self.moment,
             "code_version": str(self.code) if self.code else None,

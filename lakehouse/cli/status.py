@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_place, definitions, target
+from lakehouse.cli.command import Answer, Command, add_page, add_place, definitions, target, write_page
 from lakehouse.cli.graph import Comparisons, behind, comparisons, groups_in_order
 from lakehouse.cli.pages.status_page import StatusPage
 from lakehouse.cli.tables import logs_of, readable_logs
@@ -30,11 +30,7 @@ _WRONG = (TableState.GAP, TableState.UNREADABLE)
 
 def _add_status_arguments(parser: ArgumentParser) -> None:
     add_place(parser)
-    more = parser.add_mutually_exclusive_group()
-    more.add_argument(
-        "--html", metavar="FILE", type=Path, help="write one page that needs nothing else, to be mailed or served"
-    )
-    more.add_argument("--json", action="store_true", help="print one JSON document")
+    add_page(parser)
 
 
 def _run_status(given: Namespace) -> Answer:
@@ -71,17 +67,10 @@ def _code(page: StatusPage) -> int:
 
 
 def _write_page(page: StatusPage, file: Path) -> Answer:
-    """Writes the page for a browser.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
+    """The page for a browser, written."""
     from lakehouse.cli.pages.status_report import status_report
 
-    try:
-        file.write_text(status_report(page.lakehouse, page.compared.by_table), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
+    write_page(file, status_report(page.lakehouse, page.compared.by_table))
     return Answer(None, f"{count_of(len(page.lakehouse.tables), 'table')}: {file}", code=_code(page))
 
 

@@ -1,6 +1,7 @@
 """`lakehouse show` and `lakehouse diff`: the rows of a table at a version, and those in which two versions differ."""
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -99,10 +100,10 @@ def _run_diff(given: Namespace) -> Answer:
     first, last = _versions(given, table.head)
     key = tuple(given.key or key_in(table.log, last) or table.key)
     with (
-        working_beside(f"Comparing versions {first} and {last} of {given.table}"),
+        working_beside(f"Comparing versions {first} and {last} of {given.table}") as work,
         reading_old_files(f"Versions {first} and {last} of '{given.table}' cannot be compared"),
     ):
-        diff, way = diff_of(table, (first, last), key, given.limit)
+        diff, way = diff_of(table, (first, last), key, given.limit, work.say)
     value = {"table": given.table, "after": first, "upto": last, "key": list(key), "by": way, **asdict(diff)}
     return Answer(value, diff_page(given.table, (first, last), diff, way))
 
@@ -131,9 +132,14 @@ def key_in(log: "Log", version: int) -> tuple[str, ...]:
     return next((mark.key for mark in marks if mark is not None and mark.key), ())
 
 
-def diff_of(table: NamedTable, versions: tuple[int, int], key: tuple[str, ...], most: int) -> "tuple[VersionDiff, str]":
-    """What differs, and by what that was found: the change feed names the keys, or all rows of both are compared."""
-    from lakehouse.delta.commit_info import NO_ROWS
+def diff_of(
+    table: NamedTable, versions: tuple[int, int], key: tuple[str, ...], most: int, say: Callable[[str], None]
+) -> "tuple[VersionDiff, str]":
+    """What differs, and by what that was found: the change feed names the keys, or all rows of both are compared.
+
+    How many rows that reads is said before, by the log.
+    """
+    from lakehouse.delta.commit_info import NO_ROWS, count_of
     from lakehouse.difference.between_versions import VersionDiff, diff_versions
     from lakehouse.read.feed_trust import why_off, why_unreliable
     from lakehouse.spark.diagnosis import first_line
@@ -145,6 +151,12 @@ def diff_of(table: NamedTable, versions: tuple[int, int], key: tuple[str, ...], 
     before, after = table.at(first), table.at(last)
     why = "the table has no key" if not key else why_off(log, head, commits, commits)
     why = why or why_unreliable(log, commits, after, maps=head.maps_columns)
+    if why is None:
+        rows, which = sum((commit.rows for commit in commits), NO_ROWS).images, "of the change feed and of their keys"
+    else:
+        counts = [log.live_rows(version) for version in versions]
+        rows, which = None if None in counts else sum(filter(None, counts)), "of both versions"
+    say(f"{table.ref.name}: {'rows' if rows is None else count_of(rows, 'row')} {which} are read.")
     try:
         if why is None:
             return diff_versions(before, after, key, most, after.feed(first + 1, last)), "the keys in the change feed"

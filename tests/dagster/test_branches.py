@@ -267,7 +267,8 @@ def test_compare_tells_rows_columns_and_schema_and_shows_values_only_if_asked(
 
     with untouched(lake.root):
         assert main(["compare", "fix", "orders", "totals", *command, "--fail-on", "rows"]) == 1
-        text = capsys.readouterr().out
+        text, before = capsys.readouterr()
+        assert "orders: 4 rows of the change feed and of their keys are read." in before
         assert text.splitlines() == [
             "orders: 1 different, 1 only here, 1 only there",
             '  + column note "string"',
@@ -279,6 +280,16 @@ def test_compare_tells_rows_columns_and_schema_and_shows_values_only_if_asked(
             "1 of 2 tables differs from where fix began.",
         ]
         assert "7777" not in text
+        page = lake.root.parent / "page.html"
+        assert main(["compare", "fix", *command, "--html", str(page), "--fail-on", "any"]) == 1
+        html = page.read_text()
+        assert [line in html for line in ("<h1>1 of 10 tables differs from where fix began.</h1>", "7777")] == [
+            True,
+            False,
+        ]
+        assert "<details open><summary>orders: 1 different, 1 only here, 1 only there</summary>" in html
+        assert "<details><summary>totals: the same rows</summary>" in html
+        assert "  + column note &quot;string&quot;" in html
         assert main(["compare", "fix", "totals", *command, "--fail-on", "any"]) == 0
         assert main(["compare", "fix", "orders", *command, "--values", "--json", "--fail-on", "schema"]) == 1
     *_, document = capsys.readouterr().out.partition("fix began.\n")

@@ -79,6 +79,7 @@ REFUSED = {
     "sum(a) > 3": "the aggregate",
     "place.city = 'Rome'": "whole columns",
     "exists(items, x -> x > 0)": "whole columns",
+    "day BETWEEN '2024-01-01' AND '2024-12-31'": "write >= and <=",
     "1 = 1": "names no column",
     "day >": "its grammar is not known",
 }

@@ -264,7 +264,7 @@ class OwnedHouse:
         """One run of a table. If a row would change sides, the run is refused, and the next one thaws all rows."""
         if kept.of != "orders":
             thaw = None
-        asked = {} if thaw is None else {"thaw": "unread" if unread else f"day BETWEEN '{thaw[0]}' AND '{thaw[1]}'"}
+        asked = {} if thaw is None else {"thaw": "unread" if unread else f"day >= '{thaw[0]}' AND day <= '{thaw[1]}'"}
         named: dict[str, Any] = {
             "moment": self.moment,
             "code_version": str(self.code) if self.code else None,

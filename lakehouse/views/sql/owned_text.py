@@ -26,6 +26,8 @@ _MOVES = (
     ":today and :now stand to the right of >= or >, beside AND and OR alone, so that the days that pass take rows out "
     "of the condition and bring none in"
 )
+_BETWEEN = "Delta fails at BETWEEN on a partition column, and leaves out no file by it: write >= and <="
+"""Delta casts a partition column of `replaceWhere`, and Spark then meets a column without a type within BETWEEN."""
 
 
 def read_owned(asset: str, text: str, moment: datetime = moment_of(0)) -> RowCondition:
@@ -62,6 +64,8 @@ def _why_not_owned(parsed: Parsed) -> str | None:
         return "it goes by whole columns: it has a field of one, or a function within a function"
     if not all(map(_only_leaves, parsed.tree.find_all(exp.Placeholder))):
         return _MOVES
+    if parsed.tree.find(exp.Between) is not None:
+        return _BETWEEN
     return None if columns else "it names no column"
 
 

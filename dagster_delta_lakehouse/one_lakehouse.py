@@ -1,5 +1,6 @@
 """`Lakehouse`: where the tables are, which Spark reads and writes them, and what runs by itself."""
 
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
@@ -9,9 +10,13 @@ from pydantic import Field
 
 from dagster_delta_lakehouse.attributes import PolicyAttributes, RetryAttributes, address_of
 from dagster_delta_lakehouse.scaffolders import LakehouseScaffolder
+from lakehouse.errors import SetupError
 
 if TYPE_CHECKING:
     from lakehouse import ClusterSpark, LocalSpark, Nightly
+
+ENVIRONMENT = "LAKEHOUSE_ENV"
+"""The variable that chooses one of the environments."""
 
 
 class LocalSparkAttributes(dg.Resolvable, dg.Model):
@@ -61,6 +66,14 @@ class NightlyAttributes(dg.Resolvable, dg.Model):
         return Nightly(self.cron_schedule, timedelta(minutes=self.limit_minutes), self.timezone, self.max_bytes)
 
 
+class EnvironmentAttributes(dg.Resolvable, dg.Model):
+    """Where one environment has its tables; what it leaves out is as the component says it for all."""
+
+    root: str
+    spark: LocalSparkAttributes | ClusterSparkAttributes | None = None
+    storage_options: dict[str, str] | None = None
+
+
 @dg.scaffold_with(LakehouseScaffolder)
 class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
     """Where the tables are, which Spark reads and writes them, and what runs by itself.
@@ -77,6 +90,10 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
     storage_options: dict[str, str] | None = Field(
         default=None,
         description="How this process reads logs of an object store, as `deltalake` takes the options.",
+    )
+    environments: dict[str, EnvironmentAttributes] = Field(
+        default={},
+        description="Other roots by the names of environments, each with its Spark. LAKEHOUSE_ENV names one.",
     )
     policy: PolicyAttributes = Field(
         default=PolicyAttributes(), description="What runs may do, if a table does not say otherwise."
@@ -103,18 +120,30 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         from lakehouse import DeltaIOManager
 
-        root = address_of(self.root, context.project_root)
-        spark = self.spark.resource(root)
+        here = self._environment()
+        root = address_of(here.root, context.project_root)
+        spark = (here.spark or self.spark).resource(root)
+        options = self.storage_options if here.storage_options is None else here.storage_options
         manager = DeltaIOManager(
             spark=spark,
             root=root,
-            storage_options=self.storage_options,
+            storage_options=options,
             conflicts=self.retry.value,
             policy=self.policy.value,
         )
         return dg.Definitions(
             resources={"spark": spark, "io_manager": manager}, executor=self._executor(), metadata=self._additions()
         )
+
+    def _environment(self) -> EnvironmentAttributes:
+        """The environment that the variable chooses, if the component has some; else its own root."""
+        name = os.environ.get(ENVIRONMENT)
+        if not name or not self.environments:
+            return EnvironmentAttributes(root=self.root)
+        if name not in self.environments:
+            problem = f"there is no such environment. Use {' or '.join(self.environments)}, or leave it out."
+            raise SetupError.variable(ENVIRONMENT, name, problem)
+        return self.environments[name]
 
     def _executor(self) -> dg.ExecutorDefinition | None:
         match self.executor:

@@ -100,6 +100,43 @@ def test_a_lakehouse_on_a_cluster_keeps_its_address():
     assert complete.executor is None
 
 
+ENVIRONMENTS = """
+    type: dagster_delta_lakehouse.Lakehouse
+    attributes:
+      root: lake
+      storage_options: {timeout: 20s}
+      environments:
+        staging: {root: staging}
+        production: {root: "s3a://bucket/lake", spark: {type: cluster}, storage_options: {}}
+    """
+
+
+@for_each(
+    "name, root, spark, options",
+    [
+        (None, "lake", LocalSpark, {"timeout": "20s"}),
+        ("staging", "staging", LocalSpark, {"timeout": "20s"}),
+        ("production", "lake", ClusterSpark, {}),
+    ],
+)
+def test_one_variable_chooses_the_environment(
+    name: str | None, root: str, spark: type, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LAKEHOUSE_ENV", name or "")
+    with definitions_of({"lake/defs.yaml": ENVIRONMENTS}) as definitions:
+        resources = resources_of(definitions)
+    manager = resources["io_manager"]
+    assert (Path(manager.root).name, manager.storage_options) == (root, options)
+    assert type(resources["spark"]) is type(manager.spark) is spark
+
+
+def test_an_environment_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("LAKEHOUSE_ENV", "prod")
+    with pytest.raises(ComponentTreeException) as error, definitions_of({"lake/defs.yaml": ENVIRONMENTS}):
+        pass
+    assert "LAKEHOUSE_ENV = prod: there is no such environment. Use staging or production" in str(error.value.__cause__)
+
+
 def test_what_the_caller_of_incremental_names_wins_over_the_component():
     night = Nightly("0 5 * * *", timedelta(minutes=5), "Europe/Paris")
     upkeep = Nightly("0 5 * * 0", timedelta(minutes=9), max_bytes=7)

@@ -23,6 +23,7 @@ def _add_explain_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="what each asset would read, in one table")
     parser.add_argument("--partition", metavar="KEY", help="the partition, if the asset has partitions")
     parser.add_argument("--config", metavar="JSON", type=document, help="the run config, as Dagster takes it")
+    parser.add_argument("--thaw", metavar="CONDITION", help="which frozen rows the run would rewrite too")
     parser.add_argument(
         "--call", action="store_true", help="call the asset's function as well, and plan its result; starts Spark"
     )
@@ -36,7 +37,9 @@ def _run_explain(given: Namespace) -> Answer:
     from lakehouse.dagster.io_manager import code_location_of
     from lakehouse.read.forecast import RunEffect
 
-    if given.all != (given.asset is None) or (given.all and (given.partition or given.config or given.call)):
+    if given.all != (given.asset is None) or (
+        given.all and (given.partition or given.config or given.call or given.thaw)
+    ):
         raise UsageError("Give one of these: an asset, with its options, or --all.")
     defs = definitions(given)
     code_location = code_location_of(defs)
@@ -44,7 +47,7 @@ def _run_explain(given: Namespace) -> Answer:
         return _explain_all(defs, code_location)
     if given.asset not in explainable(code_location):
         raise UsageError(no_such("asset", given.asset, explainable(code_location), code_location.by_name))
-    forecast = explain(defs, given.asset, given.partition, given.config, call=given.call)
+    forecast = explain(defs, given.asset, given.partition, given.config, call=given.call, thaw=given.thaw)
     page = forecast_page(forecast, _commits_read(forecast, readable_logs(code_location).logs), time.time())
     return Answer(forecast.as_document(), page, code=1 if forecast.verdict is RunEffect.REFUSED else 0)
 

@@ -72,6 +72,16 @@ def diff_versions(
     return VersionDiff(values, _some(pairs, new.schema, key, most), added, dropped, columns)
 
 
+def is_same(before: TableVersion, after: TableVersion) -> bool:
+    """Whether two versions hold the same rows, by the number of rows and the sum of their hashes: no row is moved."""
+    old, new = before.rows(), after.rows()
+    if old.schema != new.schema:
+        return False
+    hashes = F.xxhash64(*map(F.expr, comparable(new.schema).values())).cast("decimal(20, 0)")
+    before_, after_ = (rows.agg(F.count("*"), F.sum(hashes)).collect() for rows in (old, new))
+    return before_ == after_
+
+
 def _alike(old: DataFrame, new: DataFrame) -> tuple[DataFrame, DataFrame]:
     """Both with the columns of both, in one order; a column of two types as text."""
     old = with_lacking(old, new.schema)

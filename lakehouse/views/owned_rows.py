@@ -3,6 +3,7 @@
 Law: inside, the table equals its query over the versions read; outside, no run changes, adds or removes a row.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
@@ -10,6 +11,7 @@ from typing import assert_never
 from pyspark.sql.types import StructType, TimestampType
 
 from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.walk import Past, readable_mark
 from lakehouse.delta.owned import Owned
 from lakehouse.delta.table import Table
 from lakehouse.delta.text import fold
@@ -37,6 +39,31 @@ def owned_rows(asset: Asset, cursor: Cursor, moment: datetime, thaw: str | None,
             thawed = replace(before, text="".join(before.pieces)) if thaw == UNREAD else owned.thaw
             owned = replace(owned, before=before, thaw=thawed)
     return None if is_empty else owned
+
+
+def rewritable_since(past: Past, asset: str, version: int, newest: Mapping[str, str]) -> tuple[int, str]:
+    """The version since which no run can have touched some rows, and the condition of all rows but these.
+
+    A later moment owns no more rows than an earlier one, so the earliest moment of each condition stands for all.
+
+    Args:
+        past: The commits of the table.
+        asset: The asset's name.
+        version: The earliest version that is asked about.
+        newest: The owned rows in the newest mark of the asset.
+    """
+    earliest = {newest["where"]: newest["moment"]}
+    for commit in past.back(after=version):
+        mark = readable_mark(commit, asset)
+        if commit.operation == "RESTORE" or (mark is not None and mark.owned is None):
+            version = commit.version
+            break
+        if mark is not None and mark.owned is not None:
+            texts, moment = mark.owned, mark.owned["moment"]
+            for text in filter(None, (texts["where"], texts.get("thaw"))):
+                earliest[text] = min(moment, earliest.get(text, moment))
+    conditions = (read_owned(asset, text, datetime.fromisoformat(moment)) for text, moment in earliest.items())
+    return version, " OR ".join(f"({''.join(each.pieces)})" for each in conditions)
 
 
 def refuse_owned(asset: str, table: Table, past: PastRows, why_all_rows: str | None, *, is_partitioned: bool) -> None:

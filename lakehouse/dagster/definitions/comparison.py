@@ -12,8 +12,9 @@ from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import digest, partitions
 from lakehouse.cursor.find import cursor_of_each, find_cursor
 from lakehouse.cursor.mark import Position
+from lakehouse.cursor.walk import Past
 from lakehouse.dagster.definitions.checked import Checked
-from lakehouse.dagster.definitions.findings import Finding, Grade
+from lakehouse.dagster.definitions.findings import FROZEN_SINCE, SHOWN, Finding, Grade
 from lakehouse.dagster.definitions.past_checks import PART, PARTITION, differing, longest_waiting
 from lakehouse.dagster.definitions.recompute import Part, Sample, parts, recompute, recomputed_rows, whole
 from lakehouse.dagster.follow.followed import FollowedSource
@@ -24,6 +25,7 @@ from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Head
 from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.text import fold
+from lakehouse.difference.between_versions import diff_versions, is_same
 from lakehouse.difference.expectations import split, with_numbers
 from lakehouse.read.changes import Changes
 from lakehouse.spark.diagnosis import why_unreadable
@@ -146,10 +148,43 @@ class _Comparison:
             expected, table = self._split(expected, table, where)
             if checked.table.declared.quarantines:
                 of = f"{of or ' of the table'} and of its quarantine"
-            if holds is None:
-                return recompute(checked.name, expected, table, key, versions, of)
-            finding = recompute(checked.name, expected.where(holds), table.where(holds), key, versions, of)
-            return replace(finding, figures={PART: str(part), **finding.figures})
+            if holds is not None:
+                expected, table = expected.where(holds), table.where(holds)
+            finding = recompute(checked.name, expected, table, key, versions, of)
+            if holds is not None:
+                finding = replace(finding, figures={PART: str(part), **finding.figures})
+            return finding if where is None or self.partition is not None else self._with_past(finding, head)
+
+    def _with_past(self, finding: Finding, head: Head) -> Finding:
+        """The finding with what became of the rows that no run since the last comparison owned.
+
+        Where they differ, the next comparison begins at the same version again, so that none hides what was found.
+        """
+        from lakehouse.views.owned_rows import rewritable_since  # it imports sqlglot
+
+        checked, cursor = self.checked, self.cursor
+        owned = cursor.mark.owned if isinstance(cursor, Known) else None
+        assert owned is not None, "every row was compared"
+        last = next(filter(None, (made.text(FROZEN_SINCE) for made in checked.past)), str(head.version))
+        past = Past.of(checked.log, head)
+        since, rewritable = rewritable_since(past, checked.name, int(last), owned)
+        after = replace(
+            TableVersion.of(checked.session(), checked.ref, head), where=f"NOT coalesce({rewritable}, FALSE)"
+        )
+        before = replace(after, version=since)
+        try:
+            if since >= head.version or is_same(before, after):
+                return finding.with_frozen(checked.name, since, head.version)
+            diff = diff_versions(before, after, checked.table.declared.key_columns, SHOWN)
+        except Exception as error:
+            reason = why_unreadable(error)
+            if reason is None:
+                raise
+            grade = Grade.WARNS if finding.grade is Grade.PASSED else finding.grade
+            unknown = f"Whether its frozen rows stayed as they were at version {since} is not known: {reason}"
+            figures = {**finding.figures, FROZEN_SINCE: str(head.version)}
+            return Finding(grade, f"{finding.sentence.rstrip('.')}. {unknown}", figures, finding.records)
+        return finding.with_frozen(checked.name, since, head.version, diff.counts, [row.key for row in diff.rows])
 
     def _where(self, table: DataFrame) -> tuple[str | None, str]:
         """The condition of the rows that are compared, and a clause about them; None if these are all.

@@ -16,13 +16,15 @@ from lakehouse.dagster.code_location import AssetTable, CodeLocation, is_functio
 from lakehouse.dagster.contexts import by_field, log_and_head, pin_source, warn_of_no_rows
 from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
+from lakehouse.dagster.run_tags import request_by
 from lakehouse.dagster.slices import dimensions_of
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import version_of
 from lakehouse.difference.statements import Skip, Statement, WithQuarantine, of_table
-from lakehouse.errors import LakehouseError, ReadError, UncomparedError
+from lakehouse.errors import THAW, LakehouseError, ReadError, UncomparedError
 from lakehouse.materialization import Materialization, begin
 from lakehouse.read.archive import ask_archive_by_log
+from lakehouse.read.asset import UserRequest
 from lakehouse.read.feed_trust import Source
 from lakehouse.read.forecast import (
     WHOLE,
@@ -53,6 +55,7 @@ def explain(
     run_config: Mapping[str, Any] | None = None,
     *,
     call: bool = False,
+    thaw: str | None = None,
 ) -> Forecast:
     """What the next run of an asset would read and write, and why. Nothing is written.
 
@@ -66,6 +69,7 @@ def explain(
         run_config: The config of the run, as Dagster takes it.
         call: Whether to call the asset's function as well: the inputs are read through Spark, the result is planned
             against the table, and the statement is not executed.
+        thaw: The condition of the frozen rows that the run would rewrite too.
 
     Raises:
         ReadError: There is no such asset, no `DeltaIOManager` writes it, or the partition is not named.
@@ -74,7 +78,7 @@ def explain(
     name, refs = subject.table.name, subject.refs()
     try:
         config = _config(defs, subject, run_config or {})
-        step = subject.begun(by_field(config))
+        step = subject.begun(by_field(config), thaw)
         step.standings = subject.standings(step)
         if step.asset.policy.inputs == "agree":
             step.agree()
@@ -238,14 +242,16 @@ class _Subject:
                 refs[input_.name] = ref
         return refs
 
-    def begun(self, config: Mapping[str, Any]) -> Materialization:
+    def begun(self, config: Mapping[str, Any], thaw: str | None) -> Materialization:
         """The run, begun: it has read where its own table stands."""
         table = self.table
+        asset = self.manager.asset_of(self.asset, table.key, self.code_location)
         return begin(
             self.manager.session,
-            self.manager.asset_of(self.asset, table.key, self.code_location),
+            asset,
             f"forecast {uuid4().hex[:8]}",
             slice=None if self.partition_key is None else table.slice([self.partition_key]),
+            request=UserRequest() if thaw is None else request_by({THAW + asset.name: thaw}, asset),
             config=config,
             resources=fields_of(self.resources()),
         )

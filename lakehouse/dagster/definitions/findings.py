@@ -1,7 +1,7 @@
 """What a check finds out: whether a table's keys, columns and feed are what they should be."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Self, TypeAlias
 
@@ -9,13 +9,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse.cursor.standings import Standing
-from lakehouse.delta.commit_info import count_of
+from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.delta.log import NOTHING_READ, FileSchema
 from lakehouse.delta.text import quote
 
 Figure: TypeAlias = str | int | float
 DIFFERING = "differing"
 """The figure of a comparison with a recompute: how many keys or rows differ."""
+FROZEN_SINCE = "frozen rows as of version"
+"""The figure of the version with which the next comparison compares the rows that no run owned, as a text."""
 SHOWN = 20
 """At most so many records of a kind are shown, be they keys, commits or partitions."""
 
@@ -48,6 +50,26 @@ class Finding:
     def unavailable(cls, why: str) -> Self:
         """The finding of a check that cannot be made now."""
         return cls(Grade.WARNS, why)
+
+    def with_frozen(
+        self, asset: str, since: int, upto: int, changed: Rows = NO_ROWS, keys: Sequence[Mapping[str, str | None]] = ()
+    ) -> "Finding":
+        """The finding with what became of the frozen rows; changed ones are compared with the same version again."""
+        figures = {**self.figures, "frozen rows changed": changed.total}
+        if not changed.total:
+            stay = f"stayed as they were at version {since}" if since < upto else f"are compared from version {upto} on"
+            sentence = f"{self.sentence.rstrip('.')}. Its frozen rows {stay}."
+            return replace(self, sentence=sentence, figures={**figures, FROZEN_SINCE: str(upto)})
+        sentence = (
+            f"Between versions {since} and {upto} of '{asset}' frozen rows changed ({changed}): something wrote them "
+            f"beside its runs. RESTORE it to version {since}, and the next run reads on from there. Or thaw them, and "
+            f"a run computes them. {self.sentence}"
+        )
+        named = (
+            {**{name: value or "NULL" for name, value in key.items()}, "what": "frozen, and changed"} for key in keys
+        )
+        records = (*named, *self.records)[:SHOWN]
+        return Finding(Grade.FAILED, sentence, {**figures, FROZEN_SINCE: str(since)}, records)
 
 
 def inputs_agree(asset: str, standing: Standing) -> Finding:

@@ -116,9 +116,44 @@ def test_runs_leave_the_past_alone_thaw_it_by_a_tag_and_show_both(house: House, 
     refused = house.run("free", raise_on_error=False, tags={"lakehouse/thaw/free": "day < '2020-01-01'"})
     assert "owns all of its rows" in failure(refused)
     thaw = f"day = '{old}'"
+    foreseen = str(explain(defs, "per_day", call=True, thaw=thaw))
+    assert "of the 2 rows that differ" in foreseen and thaw in foreseen, foreseen
+    assert "owns all of its rows" in str(explain(defs, "free", thaw=thaw))
     said = metadata(house.run("per_day", tags={"lakehouse/thaw/per_day": thaw}), "per_day")
     assert said["owned"] == f"({edge}) OR ({thaw})" and house.lake.rows("per_day") == [(new, 25)]
     assert finding(house, "per_day").passed
+
+
+@pytest.mark.served
+def test_the_check_says_whether_frozen_rows_stayed_since_it_was_made(house: House) -> None:
+    today = datetime.now(UTC).date()
+    old, new = today - timedelta(days=400), today - timedelta(days=3)
+    house.lake.create("sales", [(1, old, 10), (2, new, 20), (3, None, 1)], "id int, day date, v int")
+    house.assets = [dg.AssetSpec("sales"), dg.asset(metadata=Table(key="day", owns=OWNS))(per_day)]
+    house.run("per_day")
+    house.lake.insert("sales", [(4, new, 5), (5, old, 5)])
+    house.run("per_day")
+    said: list[str] = []
+
+    def made(*, passed: bool, changed: int) -> str:
+        found = finding(house, "per_day")
+        assert (found.passed, found.metadata["frozen rows changed"].value) == (passed, changed), found.description
+        said.append(str(found.description))
+        return said[-1]
+
+    assert "frozen rows are compared from version 1 on" in made(passed=True, changed=0)
+    house.lake.insert("sales", [(6, new, 7)])
+    house.run("per_day", tags={"lakehouse/thaw/per_day": f"day = '{old}'"})
+    assert "frozen rows stayed as they were at version 1" in made(passed=True, changed=0)
+    house.lake.sql(f"UPDATE {{per_day}} SET v = 9 WHERE day = '{old}' OR day IS NULL")
+    wrong = made(passed=False, changed=2)
+    assert "Between versions 2 and 3 of 'per_day' frozen rows changed (2 updated)" in wrong
+    house.lake.insert("sales", [(7, new, 7)])
+    house.run("per_day")
+    assert "Between versions 2 and 4" in made(passed=False, changed=2), "none hides what was found"
+    house.lake.sql("RESTORE TABLE {per_day} TO VERSION AS OF 2")
+    house.run("per_day")
+    assert "stayed as they were at version 5" in made(passed=True, changed=0)
 
 
 def finding(house: House, name: str) -> dg.AssetCheckEvaluation:

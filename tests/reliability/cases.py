@@ -23,6 +23,7 @@ class Case:
         again: When the run is repeated.
         rival: The order of a rival's OPTIMIZE that was under way, the zombie and the rerun; None: there is no rival.
         of_quarantine: Whether the point is in the commit of the quarantine, before that of the table.
+        only_writes: Whether the platform refuses `MERGE` and `DELETE`, so that rows are replaced by a write.
     """
 
     step: str
@@ -31,11 +32,13 @@ class Case:
     again: Again
     rival: Rival | None = None
     of_quarantine: bool = False
+    only_writes: bool = False
 
     def __str__(self) -> str:
         rival = f", {self.rival}" if self.rival else ""
         step = f"{self.step}'s quarantine" if self.of_quarantine else self.step
-        return f"{step}, {self.point}, {self.kill} killed, again {self.again}{rival}"
+        walls = ", over walls" if self.only_writes else ""
+        return f"{step}, {self.point}, {self.kill} killed, again {self.again}{rival}{walls}"
 
 
 STEPS = ("current", "archive", "totals")
@@ -68,6 +71,7 @@ def _in_the_shared_jvm() -> Iterator[Case]:
         yield Case(step, "back-off", "Python", "at once")
     yield from _of_kept_pasts()
     yield from _of_two_commits()
+    yield from _over_walls()
     for step in ("current", "archive"):
         yield Case(step, "before the log entry", "Python", "after the zombie", "OPTIMIZE first")
         yield Case(step, "before the log entry", "Python", "after the zombie", "zombie first")
@@ -102,6 +106,19 @@ def _of_two_commits() -> Iterator[Case]:
             yield Case("judged", "before the log entry", "Python", again, of_quarantine=of_quarantine)
         for point in ("data written", "entry durable", "before the hooks"):
             yield Case("judged", point, "Python", "after the zombie", of_quarantine=of_quarantine)
+
+
+def _over_walls() -> Iterator[Case]:
+    """Where a write of rows takes the place of a `MERGE`, at the points at which its commit is lost, doubled or overtaken."""
+    for step in ("current", "totals", "kept"):
+        yield Case(step, "answered", "Python", "at once", only_writes=True)
+        yield Case(step, "back-off", "Python", "at once", only_writes=True)
+        for again in ("after the zombie", "before the zombie", "beside the zombie"):
+            yield Case(step, "before the log entry", "Python", again, only_writes=True)
+        for point in ("data written", "entry durable"):
+            yield Case(step, point, "Python", "after the zombie", only_writes=True)
+    for rival in ("OPTIMIZE first", "zombie first"):
+        yield Case("current", "before the log entry", "Python", "after the zombie", rival, only_writes=True)
 
 
 def _in_a_jvm_of_its_own() -> Iterator[Case]:

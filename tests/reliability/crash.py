@@ -132,7 +132,7 @@ class Crash:
         """The victim comes to its point and is killed there; then the run is repeated as the case says."""
         case, run = self.case, f"victim-{uuid4().hex}"
         data = set((self.lake.root / case.step).glob("*.parquet"))
-        self._victim.begin(Order(self.lake.root, case.step, case.point, run, case.of_quarantine))
+        self._victim.begin(Order(self.lake.root, case.step, case.point, run, case.of_quarantine, case.only_writes))
         if case.point == "data partly written":
             _until_there_is(lambda: set((self.lake.root / case.step).glob("*.parquet")) - data)
         elif case.point == "back-off":

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tests.reliability.cases import TELLING, Case, all_cases
 from tests.reliability.crash import Crash, Spares, Start
 from tests.reliability.pipeline import STEPS, create, edit
-from tests.reliability.victim import PHASES
+from tests.reliability.victim import PHASES, platform
 from tests.support.lake import Lake
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.kill]  # the first case also waits for the lake that all start from
@@ -64,7 +64,8 @@ def test_a_crash_loses_nothing_and_doubles_nothing(lake: Lake, start: Start, spa
     victim = spares.take(case)
     crash = Crash(lake, case, victim)
     crash.prepare(start)
-    crash.crash()
-    assert crash.landed() == lands(case), "the kill did not hit its point"
-    crash.settle()
+    with platform(lake.spark, only_writes=case.only_writes):
+        crash.crash()
+        assert crash.landed() == lands(case), "the kill did not hit its point"
+        crash.settle()
     assert crash.violations() == []

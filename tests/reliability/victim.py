@@ -27,6 +27,8 @@ from lakehouse.commit import attempt as module
 from lakehouse.difference.statements import Insert, Statement
 from lakehouse.materialization import Materialization
 from lakehouse.server.settings import local_settings
+from lakehouse.spark.abilities import Abilities
+from lakehouse.spark.abilities import _refusals as refusals
 from tests.reliability.park import Parked, park
 from tests.reliability.pipeline import STEPS
 from tests.reliability.upkeep_victim import UpkeepOrder
@@ -66,6 +68,7 @@ class Order:
         point: Where it stops.
         run: The id of its run.
         of_quarantine: Whether the point is in the commit of its quarantine, which is the first of its two.
+        only_writes: Whether its session is known to refuse `MERGE` and `DELETE`.
     """
 
     root: Path
@@ -73,6 +76,7 @@ class Order:
     point: Point
     run: str
     of_quarantine: bool = False
+    only_writes: bool = False
 
     @property
     def table(self) -> str:
@@ -228,8 +232,17 @@ def _run(spark: SparkSession, order: Order, stop: Callable[[], None]) -> Any:
     if order.point == "range pinned":
         stop()
     clock = replace(NO_WAIT, sleep=lambda _: stop()) if order.point == "back-off" else NO_WAIT
-    with _armed(spark, order, stop):
+    with _armed(spark, order, stop), platform(spark, only_writes=order.only_writes):
         return run.commit(write, lake.retry, clock)
+
+
+@contextmanager
+def platform(spark: SparkSession, *, only_writes: bool) -> Generator[None]:
+    """A session of which it is known whether its platform refuses statements with a transaction."""
+    if only_writes:
+        refusals[spark] = Abilities(statements="refused by the platform")
+    yield
+    refusals.pop(spark, None)
 
 
 @contextmanager

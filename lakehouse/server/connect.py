@@ -73,7 +73,10 @@ def _leave(root: Path) -> None:
     if answers:
         let_results_go(connected.session.client)
     connected.channel.leave()
+    client = connected.session.client
     connected.session.stop()
+    # PySpark 4.0 closes a collected session once more, and with it what the sessions that have begun since need.
+    client.close = lambda: None
 
 
 def leave_all() -> None:

@@ -172,6 +172,8 @@ def session_of_its_own(spark: SparkSession, settings: Mapping[str, str] = {}) ->
         return
     clone = _clone(spark)
     try:
+        if not hasattr(spark, "cloneSession"):
+            _follow(clone, spark)
         _use(clone, spark)  # a clone has the settings, and begins in the default catalog
         _set(clone, settings)
         with watching(clone):
@@ -186,14 +188,12 @@ def _set(own: SparkSession, settings: Mapping[str, str]) -> None:
 
 
 def _clone(spark: Any) -> Any:
-    """Another session of a Connect server with the settings of this one; Spark 4.0 has no `cloneSession`."""
+    """Another session of a Connect server, a clone of this one; Spark 4.0 has no clones, so it begins a new session."""
     if hasattr(spark, "cloneSession"):
         return spark.cloneSession()
     way = copy(spark.client._builder)  # noqa: SLF001
     way._params = {**way._params, way.PARAM_SESSION_ID: str(uuid4())}  # noqa: SLF001
-    own = type(spark)(way, spark.client._user_id)  # noqa: SLF001
-    _follow(own, spark)
-    return own
+    return type(spark)(way, spark.client._user_id)  # noqa: SLF001
 
 
 def _follow(own: SparkSession, spark: SparkSession) -> None:

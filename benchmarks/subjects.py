@@ -30,6 +30,7 @@ TITLES = {
     "cold": "A process for every run",
     "live": "From source commit to gold",
     "agree": "Inputs that agree",
+    "frozen": "A past that stays",
     "scale": "What grows",
 }
 """Every suite."""

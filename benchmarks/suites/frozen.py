@@ -71,8 +71,8 @@ def run(lab: Lab) -> Result:
         "frozen_large" if lab.large else "frozen",
         "A past that stays",
         f"{rows:,} trades of {DAYS} days joined with {CUSTOMERS:,} customers, partitioned by day; `owns` is true of "
-        "two days, one hundredth of the rows. Before each step one customer in a hundred moves. After each step the owned "
-        f"rows equal the query, and the others are as before. Medians of {lab.rounds} steps.",
+        "two days, one hundredth of the rows. Before each step one customer in a hundred moves. After each step the "
+        f"owned rows equal the query, and the others are as before. Medians of {lab.rounds} steps.",
         report.COLUMNS[:-1],
         [(name, *report.figures(cost)) for name, cost in medians_.items()],
         [

@@ -33,8 +33,9 @@ MORE = (
     "views",
     "medallion",
     "agree",
+    "frozen",
 )
-LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts", "views")
+LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts", "views", "frozen")
 APART = ("contention", "cold", "live", "stores", "scale")
 """Suites that have a target of their own in the Makefile."""
 

@@ -15,6 +15,9 @@ from lakehouse.cursor.digests import QueryDigest
 from lakehouse.dagster.code.digest import code_of
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.read.forecast import Forecast, Reading, RunEffect
+from lakehouse.views.sql.tokens import digest_of_view
+from lakehouse.views.view_text import ViewText
+from tests.support.for_each import for_each
 from tests.support.marked_tables import append, run
 from tests.support.tables import orders
 
@@ -116,6 +119,47 @@ def test_a_query_that_is_another_than_at_the_last_commit_is_computed_for_all_row
     assert source.why == "its query, or a value in it, is another than at its last commit"
     strict = forecast(root, counted, policy=Policy(refresh="strict"))
     assert (strict.verdict, strict.inputs[0].reading) == (RunEffect.REFUSED, Reading.REFUSED)
+
+
+VIEW = """
+from lakehouse import Changes, View
+
+def edited(orders: Changes) -> View:
+    return View({text!r})
+"""
+QUERY = "SELECT o.day, max(o.id) AS latest FROM orders o WHERE o.id > 0 GROUP BY o.day"
+SAME = (
+    QUERY.replace("FROM", "-- the newest of each day\n FROM"),
+    QUERY.replace("max", "/* of all */ max"),
+    QUERY.replace(" ", "\n    "),
+    QUERY.replace("SELECT", "select").replace("GROUP BY o", "group by O").replace("max", "MAX"),
+)
+
+
+def edited(folder: Path, text: str) -> Any:
+    """The asset with this text of its query."""
+    file = folder / "edited.py"
+    file.write_text(VIEW.format(text=text))
+    names: dict[str, Any] = {"__name__": "edited", "__file__": str(file)}
+    exec(compile(file.read_text(), str(file), "exec", dont_inherit=True), names)
+    return dg.asset(metadata=Table(key="day"))(names["edited"])
+
+
+@for_each("text", SAME)
+def test_an_edit_that_leaves_the_words_of_a_query_costs_nothing(text: str, tmp_path: Path) -> None:
+    """No session is there: Spark would raise."""
+    append(tmp_path, "orders", 1, 2)
+    fields = DeltaTable(str(tmp_path / "orders")).schema().fields
+    columns = digest({"orders": [(field.name, json.dumps(field.type.type)) for field in fields]})
+    query = QueryDigest(digest_of_view(ViewText(QUERY)), columns=columns)
+    code = code_of(edited(tmp_path, QUERY).op.compute_fn.decorated_fn)
+    run(tmp_path, "edited", "orders", code=code, query=query, key="day")
+    version = DeltaTable(str(tmp_path / "edited")).version()
+    asset = edited(tmp_path, text)
+    assert forecast(tmp_path, asset).verdict is RunEffect.NOTHING
+    manager = DeltaIOManager(spark=object(), root=str(tmp_path))
+    assert dg.materialize([orders, asset], resources={"io_manager": manager}).success
+    assert DeltaTable(str(tmp_path / "edited")).version() == version
 
 
 def test_a_query_that_no_key_follows_reads_all_rows_as_soon_as_a_source_changes(root: Path) -> None:

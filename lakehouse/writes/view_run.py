@@ -155,8 +155,8 @@ def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> C
     refresh = run.asset.policy.chosen_refresh
     computed = why_whole(run, bound) or _kept_sums(spark, run, bound) or _compute_by_verdict(spark, run, bound)
     match computed:
-        case Whole(need=NeedOfAllRows.PLAN) if _rows_of_table(spark, run) == 0:
-            return Whole(NeedOfAllRows.BEGINNING, "its table is empty")
+        case Whole() as whole if (beginning := or_beginning(spark, run, whole)) is not whole:
+            return beginning
         case Whole(need=need) as whole if answer_by_policy(need, refresh) is PolicyAnswer.REFUSED:
             raise _refusal(bound.text, f"Keys alone are not enough, because {whole}", run.name)
         case Whole(need=need) if _begins(run, need) and isinstance(_sums_of_view(bound), str):
@@ -164,6 +164,12 @@ def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> C
         case _:
             pass
     return computed
+
+
+def or_beginning(spark: Callable[[], SparkSession], run: Run, whole: Whole) -> Whole:
+    """Why all rows are computed; of an empty table because it is empty, which no policy forbids, if keys do not do."""
+    is_empty = whole.need is NeedOfAllRows.PLAN and _rows_of_table(spark, run) == 0
+    return Whole(NeedOfAllRows.BEGINNING, "its table is empty") if is_empty else whole
 
 
 def _compute_by_verdict(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Computed | OfTop:

@@ -1,6 +1,6 @@
 """The part of a forecast that the query of a view decides: what is read whole, and how changes are followed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ from lakehouse.read.run import Run
 from lakehouse.writes.view import View
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from lakehouse.views.analysis import Analysis
 
 _DECIDED = (*WHOLE, Reading.REFUSED)
@@ -36,16 +38,21 @@ def analysis_of(table: AssetTable, run: Run, sources: Mapping[str, Source]) -> "
 
 
 def inputs_of_query(
-    run: Run, analysis: "Analysis | ViewError | None", sources: Mapping[str, Source], inputs: Sequence[InputForecast]
+    spark: "Callable[[], SparkSession]",
+    run: Run,
+    analysis: "Analysis | ViewError | None",
+    sources: Mapping[str, Source],
+    inputs: Sequence[InputForecast],
 ) -> tuple[InputForecast, ...]:
     """The inputs; those that are followed read whole, if the query of a view is computed for all rows."""
     if analysis is None or isinstance(analysis, ViewError) or any(each.reading in _DECIDED for each in inputs):
         return tuple(inputs)
-    from lakehouse.writes.view_run import why_all_rows
+    from lakehouse.writes.view_run import or_beginning, why_all_rows
 
     whole, are_changes = why_all_rows(run, analysis), any(each.reading in _CHANGES for each in inputs)
     if whole is None or (whole.need is NeedOfAllRows.PLAN and not are_changes):
         return tuple(inputs)
+    whole = or_beginning(spark, run, whole)
     is_refused = answer_by_policy(whole.need, run.asset.policy.chosen_refresh) is PolicyAnswer.REFUSED
 
     def as_computed(each: InputForecast, source: Source) -> InputForecast:

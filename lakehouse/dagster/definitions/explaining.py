@@ -95,7 +95,7 @@ def explain(
                 listed.append(forecast_input(plan, source, step.now))
                 run = run.with_read(nothing_of(plan), source, step.now) if isinstance(plan, ReadNothing) else run
         analysis = analysis_of(subject.table, run, sources) if kind is View else None
-        inputs = inputs_of_query(run, analysis, sources, listed)
+        inputs = inputs_of_query(subject.manager.session, run, analysis, sources, listed)
         outcome, why = _verdict(run, inputs)
         why = " ".join((why, *_agreement(run), *_frozen_rows(run), *warnings))
         if outcome is RunEffect.REFUSED:

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, Field
+from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from lakehouse import Changes, DeltaIOManager, Policy, Table, View, explain
@@ -18,7 +19,7 @@ from lakehouse.read.forecast import Forecast, Reading, RunEffect
 from lakehouse.views.sql.tokens import digest_of_view
 from lakehouse.views.view_text import ViewText
 from tests.support.for_each import for_each
-from tests.support.marked_tables import append, run
+from tests.support.marked_tables import FEED, append, run
 from tests.support.tables import orders
 
 customers = dg.AssetSpec("customers", metadata=Table(key="id"))
@@ -173,6 +174,21 @@ def test_a_query_that_no_key_follows_reads_all_rows_as_soon_as_a_source_changes(
     (source,) = forecast(root, numbered).inputs
     assert (source.reading, source.rows_read) == (Reading.EVERYTHING, 3)
     assert source.why is not None and source.why.startswith("a window without PARTITION BY")
+
+
+@for_each("ids, effect", [([1], RunEffect.REFUSED), ([], RunEffect.WRITES)])
+def test_an_empty_table_is_computed_under_a_strict_policy_too(ids: list[int], effect: RunEffect, root: Path) -> None:
+    @dg.asset(name=f"numbered{len(ids)}", metadata=Table(key="id"))
+    def numbered(orders: Changes) -> View:
+        return View("SELECT id, row_number() OVER (ORDER BY id) AS n FROM orders")
+
+    (name,) = numbered.key.path
+    write_deltalake(str(root / name), pa.table({"id": pa.array(ids, pa.int32())}), configuration=FEED)
+    run(root, name, "orders", rows=False, code=code_of(numbered.op.compute_fn.decorated_fn), key="id")
+    append(root, "orders", 3)
+    of = forecast(root, numbered, policy=Policy(refresh="strict"))
+    assert of.verdict is effect
+    assert (of.inputs[0].why == "its table is empty") == (ids == [])
 
 
 @pytest.mark.filterwarnings("ignore:Parameter `resource_defs`")  # beta in Dagster, and people use it

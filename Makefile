@@ -161,7 +161,7 @@ bench: $(STAMP)  ## Measure small steps beside what one would write instead, int
 	@$(PY) -m benchmarks
 
 bench-more: $(STAMP)  ## The server, many steps, growth, scattered changes, Delta's merge matrix, layouts, a graph, type 2
-	@$(PY) -m benchmarks served many_steps upkeep growth scattered matrix layout graph scd history extracts archive key_types expectations hourly views agree frozen
+	@$(PY) -m benchmarks served many_steps upkeep growth scattered matrix layout graph scd history extracts archive key_types expectations hourly views agree frozen branch
 
 bench-large: $(STAMP)  ## Growth to 100 million rows, the matrix on ten, the graph up to SF 3 (20 GB of disk, an hour)
 	@$(PY) -m benchmarks --large

@@ -34,8 +34,9 @@ MORE = (
     "medallion",
     "agree",
     "frozen",
+    "branch",
 )
-LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts", "views", "frozen")
+LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts", "views", "frozen", "branch")
 APART = ("contention", "cold", "live", "stores", "scale")
 """Suites that have a target of their own in the Makefile."""
 

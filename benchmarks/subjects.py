@@ -31,6 +31,7 @@ TITLES = {
     "live": "From source commit to gold",
     "agree": "Inputs that agree",
     "frozen": "A past that stays",
+    "branch": "A branch of fifteen tables",
     "scale": "What grows",
 }
 """Every suite."""

@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test deep slow slow-server wheel spark40 spark41 races crash crash-jvm s3 lying-stores cluster catalogs governed streams browser warm site check coverage lock clean \
+.PHONY: help install demo dev shell stop test deep slow slow-server wheel spark40 spark41 races crash crash-jvm s3 lying-stores soak soak-pictures cluster catalogs governed streams browser warm site check coverage lock clean \
         release-check bench bench-more bench-large bench-cold bench-contention bench-scale
 
 PY := .venv/bin/python
@@ -92,6 +92,12 @@ crash: $(STAMP)  ## Kill runs at every point of a commit, run them again, check 
 crash-jvm: $(STAMP)  ## The same with JVMs and servers killed; that the checker can go red; a few random histories
 	@LAKEHOUSE_CRASHES=all $(PYTEST:loadscope=load) -m kill -k "JVM or both"
 	@$(PYTEST:loadscope=load) -m fault
+
+soak: $(STAMP)  ## Half an hour (MINUTES, HOURS, SEED) of everything at once, and each minute something breaks
+	@$(PY) -m tests.endurance
+
+soak-pictures: $(STAMP)  ## Draw the last `make soak` into docs/images/soak
+	@$(PY) -m tests.endurance.pictures
 
 # A real S3 server in one program, built by Go; it keeps objects as files of a directory.
 GATEWAY := .venv/s3/versitygw

@@ -1,6 +1,7 @@
-"""Bars, as a picture that a page shows on a light and on a dark ground."""
+"""Bars and lines, as a picture that a page shows on a light and on a dark ground."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 WIDTH, LEFT, BAR, GAP = 760, 330, 18, 8
@@ -30,5 +31,61 @@ def bars(title: str, unit: str, lines: Sequence[tuple[str, float, bool]]) -> str
             f'<text x="{LEFT - 8}" y="{middle}" text-anchor="end">{escape(name)}</text>',
             f'<rect x="{LEFT}" y="{top}" width="{length:.0f}" height="{BAR}" fill="{OURS if ours else OTHERS}"/>',
             f'<text x="{LEFT + length + 6:.0f}" y="{middle}">{number:g} {escape(unit)}</text>',
+        ]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a picture: its name, and where it goes."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+
+
+COLOURS = (OURS, "#d9822b", "#3aa675", "#b05cc6", OTHERS)
+TALL, EDGE, FOOT = 260, 60, 40
+
+
+def lines(title: str, unit: str, axis: str, drawn: Sequence[Line], marks: Sequence[float] = ()) -> str:
+    """An SVG with lines from the left to the right.
+
+    Args:
+        title: What the picture shows.
+        unit: Stands beside the largest number.
+        axis: What is counted to the right.
+        drawn: The lines; one without points is left out.
+        marks: Where something happened: a thin line from the top to the bottom.
+    """
+    drawn = [line for line in drawn if line.points]
+    right = max((x for line in drawn for x, _ in line.points), default=1) or 1
+    top = max((y for line in drawn for _, y in line.points), default=1) or 1
+    room, high = WIDTH - EDGE - 190, TALL - FOOT - GAP
+
+    def at(x: float, y: float) -> str:
+        return f"{EDGE + room * x / right:.1f},{GAP + high * (1 - y / top):.1f}"
+
+    box = f'viewBox="0 0 {WIDTH} {TALL}" role="img" font-family="sans-serif" font-size="13"'
+    base = GAP + high
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" {box} fill="{TEXT}">',
+        f"<title>{escape(title)}</title>",
+        *(
+            f'<path d="M{at(x, 0)} L{at(x, top)}" stroke="{TEXT}" stroke-opacity="0.25"/>'
+            for x in marks
+            if 0 <= x <= right
+        ),
+        f'<path d="M{at(0, top)} L{at(0, 0)} L{at(right, 0)}" stroke="{TEXT}" fill="none"/>',
+        f'<text x="{EDGE - 6}" y="{GAP + 10}" text-anchor="end">{top:.0f} {escape(unit)}</text>',
+        f'<text x="{EDGE - 6}" y="{base}" text-anchor="end">0</text>',
+        f'<text x="{EDGE + room}" y="{base + 20}" text-anchor="end">{right:.0f} {escape(axis)}</text>',
+    ]
+    for index, line in enumerate(drawn):
+        colour, y = COLOURS[index % len(COLOURS)], GAP + 12 + 20 * index
+        path = " L".join(at(*point) for point in line.points)
+        parts += [
+            f'<path d="M{path}" stroke="{colour}" stroke-width="2" fill="none"/>',
+            f'<rect x="{EDGE + room + 14}" y="{y - 9}" width="10" height="10" fill="{colour}"/>',
+            f'<text x="{EDGE + room + 30}" y="{y}">{escape(line.name)}</text>',
         ]
     return "\n".join([*parts, "</svg>"]) + "\n"

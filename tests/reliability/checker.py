@@ -80,16 +80,22 @@ class _Belief:
     rows: list[Row]
 
 
-def check(assets: Iterable[Asset], acks: Iterable[Ack] = (), died: Iterable[str] = ()) -> list[Violation]:
+def check(
+    assets: Iterable[Asset],
+    acks: Iterable[Ack] = (),
+    died: Iterable[str] = (),
+    opened: Callable[[Path], History] = History,
+) -> list[Violation]:
     """Every broken rule.
 
     Args:
         assets: The tables.
         acks: What the runs were told.
         died: The runs that were killed, and so were told nothing.
+        opened: Gives the history of a directory; whoever knows that nobody writes any more can keep it.
     """
     told, dead = list(acks), set(died)
-    return [violation for asset in assets for violation in _Check(asset, told, dead).run()]
+    return [violation for asset in assets for violation in _Check(asset, told, dead, opened).run()]
 
 
 def check_ledger(ledger: Ledger, *tables: Path) -> list[Violation]:
@@ -100,9 +106,9 @@ def check_ledger(ledger: Ledger, *tables: Path) -> list[Violation]:
     ]
 
 
-def behind(assets: Iterable[Asset]) -> list[Violation]:
+def behind(assets: Iterable[Asset], opened: Callable[[Path], History] = History) -> list[Violation]:
     """K8, for tables that were just brought up to date: what their sources hold beyond their positions."""
-    return [violation for asset in assets for violation in _Check(asset, [], set()).left_over()]
+    return [violation for asset in assets for violation in _Check(asset, [], set(), opened).left_over()]
 
 
 @dataclass
@@ -110,20 +116,23 @@ class _Check:
     asset: Asset
     acks: list[Ack]
     dead: set[str]
+    opened: Callable[[Path], History]
     found: list[Violation] = field(default_factory=list[Violation])
 
     def left_over(self) -> list[Violation]:
-        marks = [mark for entry in History(self.asset.path).entries.values() if (mark := self._mark(entry)) is not None]
+        marks = [
+            mark for entry in self.opened(self.asset.path).entries.values() if (mark := self._mark(entry)) is not None
+        ]
         self.found.clear()
         for name, path in self.asset.sources.items():
-            source, upto = History(path), marks[-1].reads[name][1]
+            source, upto = self.opened(path), marks[-1].reads[name][1]
             if bag(source.rows(upto)) != bag(source.rows(source.newest)):
                 self._say("K8", f"{name} has changes after version {upto} that no run found")
         return self.found
 
     def run(self) -> list[Violation]:
-        target = History(self.asset.path)
-        sources = {name: History(path) for name, path in self.asset.sources.items()}
+        target = self.opened(self.asset.path)
+        sources = {name: self.opened(path) for name, path in self.asset.sources.items()}
         beliefs: dict[int, _Belief | None] = {}
         own: dict[int, _Mark] = {}
         expected = 0

@@ -1,0 +1,1 @@
+"""A lakehouse that runs for minutes or hours while something breaks every minute: `make soak`."""

@@ -1,0 +1,116 @@
+"""What breaks: each minute one disturbance, drawn by the seed."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.endurance.disk import Disk
+from tests.endurance.processes import Processes
+from tests.reliability.delta_files import log_files
+
+FULL = 10
+"""Seconds for which the disk is full."""
+TURNED_BACK = 4
+"""By how many versions at most a table is restored."""
+
+
+@dataclass
+class Disturbances:
+    """The disturbances of one soak.
+
+    Args:
+        chance: Draws them.
+        processes: Whom they hit.
+        disk: What is full at times.
+        tables: The tables of the lakehouse.
+    """
+
+    chance: random.Random
+    processes: Processes
+    disk: Disk
+    tables: list[str]
+    done: list[dict[str, object]] = field(default_factory=list[dict[str, object]])
+    _drawn: list[str] = field(default_factory=list[str])
+
+    @property
+    def kinds(self) -> dict[str, Callable[[], str]]:
+        kinds = {
+            "a run is killed": self.kill_run,
+            "Spark's server is killed": self.kill_server,
+            "the daemon is killed": self.kill_daemon,
+            "a table is restored": self.restore_table,
+            "a source is restored": self.restore_source,
+            "a source gets a column": self.add_column,
+            "a clock is an hour back": self.step_clock,
+        }
+        return kinds | ({"the disk is full": self.fill_disk} if self.disk.is_own else {})
+
+    def draw(self) -> str:
+        """The next kind: each one once, in an order that is drawn, and then all of them again."""
+        if not self._drawn:
+            self._drawn = sorted(self.kinds)
+            self.chance.shuffle(self._drawn)
+        return self._drawn.pop()
+
+    def disturb(self) -> None:
+        kind = self.draw()
+        self.done.append({"at": time.time(), "kind": kind, "hit": self.kinds[kind]()})
+
+    def kill_run(self) -> str:
+        deadline = time.monotonic() + 15
+        while not (runs := self.processes.of("run")):
+            if time.monotonic() > deadline:
+                return "nothing: no run was under way"
+            time.sleep(0.2)
+        time.sleep(8 * self.chance.random())  # somewhere in it, or in the next one
+        runs = self.processes.of("run") or runs
+        runs[0].kill()
+        return f"process {runs[0].pid}"
+
+    def kill_server(self) -> str:
+        for process in (servers := self.processes.of("Spark server")):
+            process.kill()
+        return f"{len(servers)} process"
+
+    def kill_daemon(self) -> str:
+        self.processes.kill_daemon()
+        time.sleep(5)
+        self.processes.start_daemon()
+        return "it came back after 5 seconds"
+
+    def fill_disk(self) -> str:
+        self.disk.fill()
+        threading.Timer(FULL, self.disk.free).start()
+        return f"for {FULL} seconds"
+
+    def restore_table(self) -> str:
+        table = self.chance.choice(self.tables)
+        newest = int(log_files(self.processes.root / table)[-1].stem)
+        version = max(newest - self.chance.randint(1, TURNED_BACK), 0)
+        self._sql(f"RESTORE TABLE delta.`{self.processes.root / table}` TO VERSION AS OF {version}")
+        return f"{table}, from version {newest} to {version}"
+
+    def restore_source(self) -> str:
+        return self._ask("restore", "orders", "customers", "events")
+
+    def add_column(self) -> str:
+        return self._ask("column", "orders", "customers", "events")
+
+    def step_clock(self) -> str:
+        return self._ask("clock", "customers")
+
+    def rival(self) -> None:
+        """Another program compacts one of the tables: a commit that defeats each write that began before it."""
+        table = self.chance.choice(self.tables)
+        self._sql(f"OPTIMIZE delta.`{self.processes.root / table}`")
+
+    def _ask(self, act: str, *sources: str) -> str:
+        source = self.chance.choice(sources)
+        self.processes.ask(source, act)
+        return source
+
+    def _sql(self, statement: str) -> None:
+        """By the session of a source, on the one server that may write to the root."""
+        self.processes.ask("extracts", f"sql {statement}")

@@ -74,8 +74,10 @@ class Soak:
         for name in BASE:
             self.processes.sources[name].wait(600)
         began = time.time()
-        until(CATCH_UP, self._has_caught_up, measures.sample)
+        until(CATCH_UP, lambda: not ending.unread(self.root), measures.sample)
         caught_up = time.time() - began
+        self.processes.kill_daemon()  # what waits in its queue is not begun any more
+        until(CATCH_UP, lambda: not self.processes.of("run"))
         late = ending.unread(self.root)
         say("checking all files" if not late else f"{len(late)} tables did not catch up")
         self._look()
@@ -109,9 +111,6 @@ class Soak:
         tables = [asset.path for asset in assets(self.root)]
         self.changed += map(str, check_ledger(self.ledger, *tables))
 
-    def _has_caught_up(self) -> bool:
-        return not ending.unread(self.root) and ending.under_way(self.processes.home) == 0
-
     def _write(self, measures: Measures, disturbances: Disturbances, wrong: list[str], caught_up: float) -> None:
         late, (runs, failed) = lateness(self.root), ending.runs(self.processes.home)
         edits = [json.loads(line) for name in BASE for line in (self.directory / f"{name}.jsonl").open()]
@@ -126,6 +125,7 @@ class Soak:
             "failed runs": failed,
             "disturbances": disturbances.done,
             "lateness": summary(late),
+            "growth": measures.growth(),
             "began": measures.began,
             "samples": measures.samples,
             "sizes": measures.sizes,
@@ -135,7 +135,11 @@ class Soak:
         RESULT.write_text(json.dumps(result, indent=1))
         draw(result, RESULT.parent)
         say(f"{result['commits of sources']} commits of sources; runs: {runs}")
-        say(f"from a source's commit to the last table: {result['lateness']}")
+        say(f"from a source's commit to the last table, in seconds: {result['lateness']}")
+        for what, amounts in result["growth"].items():
+            say(f"{what}: {amounts}")
+        for failure in failed:
+            say(f"run {failure['run'][:8]} failed {(failure['at'] - measures.began) / 60:.1f} min: {failure['errors']}")
 
     def end(self) -> None:
         self.processes.end()

@@ -14,12 +14,6 @@ from tests.endurance.oracle import assets, recomputed
 from tests.reliability.checker import Ack, Asset, behind, check
 from tests.reliability.delta_files import History, log_files
 
-GOING = [
-    status
-    for status in dg.DagsterRunStatus
-    if status.name in ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "CANCELING")
-]
-
 
 def unread(root: Path) -> list[str]:
     """What the tables have not read yet, told from the ends of the logs."""
@@ -83,11 +77,6 @@ def _acks(instance: dg.DagsterInstance, name: str) -> Iterator[Ack]:
                 continue
             is_own = not str(how.value).startswith("already applied")
             yield Ack(name, record.run_id, int(str(made.metadata["version"].value)), is_own)
-
-
-def under_way(home: Path) -> int:
-    with dg.DagsterInstance.from_config(str(home)) as instance:
-        return instance.get_runs_count(dg.RunsFilter(statuses=GOING))
 
 
 def runs(home: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:

@@ -117,7 +117,7 @@ defs = incremental(
         ],
         schedules=[
             dg.ScheduleDefinition(
-                job=deliveries, cron_schedule="* * * * *", default_status=dg.DefaultScheduleStatus.RUNNING
+                job=deliveries, cron_schedule="*/2 * * * *", default_status=dg.DefaultScheduleStatus.RUNNING
             )
         ],
         resources={"spark": spark, "io_manager": DeltaIOManager(spark=spark, root=ROOT, policy=Policy(inputs="agree"))},

@@ -57,6 +57,23 @@ class Measures:
         row = {"at": self._now, "tables": of_tables, "logs": of_logs, "files": files, "commits": commits}
         self.sizes.append(row | {"Spark's own files": scratch, "Dagster's history": history})
 
+    def growth(self) -> dict[str, str]:
+        """Of each kind of process its memory in the first third and in the last; and what a commit leaves on disk."""
+        third = len(self.samples) // 3 or 1
+        found: dict[str, str] = {}
+        for role in sorted({role for sample in self.samples for role in sample["memory"]}):
+            first, last = (
+                [sample["memory"][role] / 1e6 for sample in part if role in sample["memory"]]
+                for part in (self.samples[:third], self.samples[-third:])
+            )
+            if first and last:
+                found[role] = f"{median(first):.0f} MB, then {median(last):.0f} MB"
+        begin, end = self.sizes[0], self.sizes[-1]
+        commits = max(end["commits"] - begin["commits"], 1)
+        for share in ("tables", "logs", "Dagster's history"):
+            found[share] = f"{(end[share] - begin[share]) / commits / 1000:.1f} kB a commit"
+        return found
+
     @property
     def _now(self) -> float:
         return time.time() - self.began

@@ -86,11 +86,11 @@ class Disturbances:
         return f"for {FULL} seconds"
 
     def restore_table(self) -> str:
-        table = self.chance.choice(self.tables)
-        newest = int(log_files(self.processes.root / table)[-1].stem)
-        version = max(newest - self.chance.randint(1, TURNED_BACK), 0)
+        newest = {table: int(log_files(self.processes.root / table)[-1].stem) for table in self.tables}
+        table = self.chance.choice([table for table in self.tables if newest[table] > 0] or self.tables)
+        version = max(newest[table] - self.chance.randint(1, TURNED_BACK), 0)
         self._sql(f"RESTORE TABLE delta.`{self.processes.root / table}` TO VERSION AS OF {version}")
-        return f"{table}, from version {newest} to {version}"
+        return f"{table}, from version {newest[table]} to {version}"
 
     def restore_source(self) -> str:
         return self._ask("restore", "orders", "customers", "events")

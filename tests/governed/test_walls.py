@@ -56,9 +56,10 @@ def behind(walls: str, spark: LocalSpark, lake: Lake, *rest: Any) -> Generator[L
     """A lake whose session is a new one, behind walls."""
     leave_all()
     with governed([Wall(name) for name in walls.split(",") if name], *rest):
-        session = spark.spark_session
-        yield Lake(session, lake.root)
-        leave_all()
+        try:
+            yield Lake(spark.spark_session, lake.root)
+        finally:
+            leave_all()  # while the gateway answers: PySpark 4.0 would try to reach it for ten minutes
     lake.spark = spark.spark_session
 
 

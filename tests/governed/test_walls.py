@@ -110,7 +110,9 @@ def test_a_table_follows_its_source_over_walls(local_spark: LocalSpark, lake: La
             assert committed(behind_walls.materialize(copy, KEYED)).lost == ()
             assert behind_walls.rows("copy") == behind_walls.rows("src"), edit
         assert len(behind_walls.commits("copy")) == 1 + len(EDITS)
-        refuses = any(wall.value in walls for wall in OF_STATEMENTS)
+        # Spark 4.0 has no clones, so it begins a new session, and that wall is not in the way.
+        clones = set[Wall]() if hasattr(behind_walls.spark, "cloneSession") else {Wall.CLONES}
+        refuses = any(wall.value in walls for wall in OF_STATEMENTS - clones)
         assert (abilities(behind_walls.spark).statements is not None) is refuses
 
 

@@ -13,14 +13,17 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse import Changes, Expect, Merge, Overwrite, Table
 from lakehouse.commit.outcome import Committed
 from lakehouse.cursor.cursor import Fresh
+from lakehouse.cursor.find import newest_own
+from lakehouse.cursor.walk import Past
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.delta.owned import moment_of
+from lakehouse.difference.between_versions import is_same
 from lakehouse.difference.statements import MarkOnly
 from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.run import Run
 from lakehouse.spark.progress import KeysLeftAlone, Notice
-from lakehouse.spark.table_version import TableRef
-from lakehouse.views.owned_rows import refuse_unknown_columns
+from lakehouse.spark.table_version import TableRef, TableVersion
+from lakehouse.views.owned_rows import refuse_unknown_columns, rewritable_since
 from lakehouse.views.sql.owned_text import owned_at
 from tests.delta.test_owned import EDGES, MOMENT
 from tests.support.lake import NO_WAIT, Lake
@@ -61,6 +64,21 @@ def test_the_past_stays_whatever_happens_upstream_until_a_run_thaws_it(house: Ow
     house.run()
     house.restore(1)
     house.run()
+    for kept in house.kept:
+        assert_no_run_touched_what_none_owned(house.lake, kept.name)
+
+
+def assert_no_run_touched_what_none_owned(lake: Lake, name: str) -> None:
+    """What the check of frozen rows compares is the same at each version, whichever it begins with."""
+    log = lake.ref(name).log(lambda: lake.spark)
+    head = log.head()
+    assert head is not None
+    own = newest_own(log, head, name)
+    assert own is not None and own.mark.owned is not None
+    for version in range(head.version):
+        since, rewritable = rewritable_since(Past.of(log, head), name, version, own.mark.owned)
+        after = replace(TableVersion.of(lake.spark, lake.ref(name), head), where=f"NOT coalesce({rewritable}, FALSE)")
+        assert since >= version and is_same(replace(after, version=since), after), (name, version, rewritable)
 
 
 @pytest.mark.slow

@@ -75,7 +75,7 @@ def assert_no_run_touched_what_none_owned(lake: Lake, name: str) -> None:
     assert head is not None
     own = newest_own(log, head, name)
     assert own is not None and own.mark.owned is not None
-    for version in range(head.version):
+    for version in range(1, head.version, 3):
         since, rewritable = rewritable_since(Past.of(log, head), name, version, own.mark.owned)
         after = replace(TableVersion.of(lake.spark, lake.ref(name), head), where=f"NOT coalesce({rewritable}, FALSE)")
         assert since >= version and is_same(replace(after, version=since), after), (name, version, rewritable)

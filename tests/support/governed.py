@@ -4,6 +4,7 @@ What passes is the real server's work. What a wall refuses is answered on the wi
 of walls, with the public sources of their answers, is in docs/how-to/platforms.md.
 """
 
+import gc
 import json
 import re
 from collections.abc import Callable, Collection, Generator, Iterator
@@ -214,6 +215,9 @@ def governed(
 ) -> Generator[dict[int, Gateway]]:
     """The library's own servers are reached through gateways from here on; the gateways by the ports of the servers.
 
+    Cycles are collected where a client begins a session. In a thread of a gateway PySpark would ask the server to let
+    go of what was collected, and that thread would wait for itself.
+
     Args:
         walls: What is refused.
         settable: The settings that the wall of settings lets through.
@@ -222,6 +226,7 @@ def governed(
     gateways: dict[int, Gateway] = {}
 
     def endpoint(channel: Any) -> str:
+        gc.collect(1)
         port = channel._state.port
         if port not in gateways:
             gateways[port] = Gateway(port, walls, settable, left)
@@ -229,9 +234,11 @@ def governed(
 
     former = Channel.endpoint
     Channel.endpoint = property(endpoint)  # type: ignore[method-assign, assignment]
+    gc.disable()
     try:
         yield gateways
     finally:
+        gc.enable()
         Channel.endpoint = former  # type: ignore[method-assign]
         for gateway in gateways.values():
             gateway.close()

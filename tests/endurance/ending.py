@@ -56,8 +56,7 @@ def problems(root: Path, home: Path) -> list[str]:
     tables, opened = assets(root), cache(History)
     with dg.DagsterInstance.from_config(str(home)) as instance:
         acks = [ack for table in tables for ack in _acks(instance, table.name)]
-        ended = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]))
-    died = [run.run_id for run in ended]
+        died = [run.run_id for run in instance.get_runs() if not run.is_success]
     violations = [*check(tables, acks, died, opened), *behind(tables, opened)]
     split = torn(tables, opened)
     differences = [f"{name} is not its recompute: {problem}" for name, problem in recomputed(root).items()]
@@ -86,7 +85,11 @@ def runs(home: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
         failed = [record for record in records if record.dagster_run.status is dg.DagsterRunStatus.FAILURE]
         counted = Counter(record.dagster_run.status.value for record in records)
         return dict(counted), [
-            {"at": record.end_time, "run": record.dagster_run.run_id, "errors": _errors(instance, record)}
+            {
+                "at": record.end_time or record.create_timestamp.timestamp(),
+                "run": record.dagster_run.run_id,
+                "errors": _errors(instance, record),
+            }
             for record in failed
         ]
 

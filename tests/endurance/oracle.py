@@ -36,19 +36,24 @@ def sources_of(name: str) -> list[str]:
 
 def computed(name: str, tables: Tables) -> list[Row]:
     """The rows of a query's table, by DuckDB."""
+    return _result(name, tables).to_pylist()
+
+
+def _result(name: str, tables: Tables) -> pa.Table:
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1")
         for table in sources_of(name):
             connection.register(table, _arrow(table, tables[table]))
-        return connection.execute(QUERIES[name]).to_arrow_table().to_pylist()
+        return connection.execute(QUERIES[name]).to_arrow_table()
 
 
 def _arrow(table: str, rows: list[Row]) -> pa.Table:
-    """The rows with each column that one of them has; without a row, as the source or an empty table declares it."""
+    """The rows with each column that one of them has; without a row, the columns of the source or of the query."""
     if rows:
         return pa.Table.from_pylist(rows)
-    known = BASE.get(table) or dict.fromkeys(re.findall(r"AS (\w+)", QUERIES[table]), "BIGINT")
-    return pa.table({name: pa.array([], ARROW[kind]) for name, kind in known.items()})
+    if table in BASE:
+        return pa.table({name: pa.array([], ARROW[kind]) for name, kind in BASE[table].items()})
+    return _result(table, {source: [] for source in sources_of(table)}).slice(0, 0)
 
 
 def whole(rows: Iterable[Row]) -> list[Row]:

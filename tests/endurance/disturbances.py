@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from deltalake import DeltaTable
+
 from tests.endurance.disk import Disk
 from tests.endurance.processes import Processes
 from tests.reliability.delta_files import log_files
@@ -40,6 +42,7 @@ class Disturbances:
             "a run is killed": self.kill_run,
             "Spark's server is killed": self.kill_server,
             "the daemon is killed": self.kill_daemon,
+            "the code server is killed": self.kill_code_server,
             "a table is restored": self.restore_table,
             "a source is restored": self.restore_source,
             "a source gets a column": self.add_column,
@@ -80,6 +83,13 @@ class Disturbances:
         self.processes.start_daemon()
         return "it came back after 5 seconds"
 
+    def kill_code_server(self) -> str:
+        for process in self.processes.of("code server"):
+            process.kill()
+        time.sleep(5)
+        self.processes.start_code_server()
+        return "it came back after 5 seconds"
+
     def fill_disk(self) -> str:
         self.disk.fill()
         threading.Timer(FULL, self.disk.free).start()
@@ -102,9 +112,14 @@ class Disturbances:
         return self._ask("clock", "customers")
 
     def rival(self) -> None:
-        """Another program compacts one of the tables: a commit that defeats each write that began before it."""
+        """Another program compacts a table, or writes some of its rows again as they are: a write begun before is defeated."""
         table = self.chance.choice(self.tables)
-        self._sql(f"OPTIMIZE delta.`{self.processes.root / table}`")
+        path = self.processes.root / table
+        if self.chance.random() < 0.5:
+            self._sql(f"OPTIMIZE delta.`{path}`")
+        else:
+            column = DeltaTable(str(path)).schema().fields[0].name
+            self._sql(f"UPDATE delta.`{path}` SET `{column}` = `{column}` WHERE pmod(xxhash64(`{column}`), 3) = 0")
 
     def _ask(self, act: str, *sources: str) -> str:
         source = self.chance.choice(sources)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tests.endurance.sources import ARROW, BASE
 from tests.reliability.checker import Asset
 from tests.reliability.delta_files import History, Row
-from tests.reliability.laws import Law, Span, appends, continued, differs, takes
+from tests.reliability.laws import Law, Span, continued, differs, takes
 
 SQL = Path(__file__).parent / "sql"
 Tables = Mapping[str, list[Row]]
@@ -91,13 +91,22 @@ class Fold:
         return differs(whole(self._rows), whole(rows))
 
 
-def _archived(before: list[Row], after: list[Row], version: int) -> list[Row]:
-    known = {row["token"] for row in before}
-    return [
-        {"id": row["id"], "token": row["token"], "commit_version": version}
-        for row in after
-        if row["token"] not in known
-    ]
+def _archives(before: list[Row] | None, spans: Mapping[str, Span], rows: list[Row]) -> str | None:
+    """The table is what it was, and the rows that each version told as new: a RESTORE tells all rows of its files."""
+    (span,) = spans.values()
+    history, held = span.history, list(before or [])
+    if span.after is None:
+        return differs([*held, *(_archived(row, span.upto) for row in span.rows)], rows)
+    for version in range(span.after + 1, span.upto + 1):
+        known = {row["token"] for row in history.rows(version - 1)}
+        is_restored = history.entries[version].restored is not None
+        told = history.brought(version) if is_restored else history.rows(version)
+        held += [_archived(row, version) for row in told if is_restored or row["token"] not in known]
+    return differs(held, rows)
+
+
+def _archived(row: Row, version: int) -> Row:
+    return {"id": row["id"], "token": row["token"], "commit_version": version}
 
 
 def _delivered(extracts: list[Row]) -> tuple[int, list[Row]]:
@@ -121,7 +130,7 @@ def assets(root: Path) -> list[Asset]:
     ]
     return [
         *by_query,
-        at("archive", appends(_archived), "events"),
+        at("archive", _archives, "events"),
         at("orders_past", Fold(("product", "amount")), "current"),
         at("customers_past", Fold(("city", "tier")), "customers"),
         at("prices_past", takes(_delivered, ("price", "shelf")), "extracts", extract=_number),

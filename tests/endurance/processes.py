@@ -63,12 +63,14 @@ class Processes:
     Args:
         directory: Where Dagster's history and the logs are.
         root: The root of the tables.
+        port: Where the code server answers.
     """
 
     directory: Path
     root: Path
     sources: dict[str, subprocess.Popen[str]] = field(default_factory=dict[str, "subprocess.Popen[str]"])
     daemon: subprocess.Popen[bytes] | None = None
+    port: int = 0
 
     @property
     def home(self) -> Path:
@@ -109,14 +111,17 @@ class Processes:
             instance.all_instigator_state()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        server = {"host": "localhost", "port": port, "location_name": "soak"}
+            self.port = free.getsockname()[1]
+        server = {"host": "localhost", "port": self.port, "location_name": "soak"}
         self._workspace.write_text(json.dumps({"load_from": [{"grpc_server": server}]}))
-        start = ["-m", "dagster", "api", "grpc", "-m", LOCATION, "--host", "127.0.0.1", "--port", str(port)]
-        with (self.directory / "code_server.log").open("a") as log:
-            code_server = subprocess.Popen([sys.executable, *start], **self._given(log), stdin=subprocess.DEVNULL)
-        self._switch_on(code_server)
+        self._switch_on(self.start_code_server())
         self.start_daemon()
+
+    def start_code_server(self) -> subprocess.Popen[bytes]:
+        """`dagster api grpc`, as a container of its own would run it."""
+        start = ["-m", "dagster", "api", "grpc", "-m", LOCATION, "--host", "127.0.0.1", "--port", str(self.port)]
+        with (self.directory / "code_server.log").open("a") as log:
+            return subprocess.Popen([sys.executable, *start], **self._given(log), stdin=subprocess.DEVNULL)
 
     def _switch_on(self, code_server: subprocess.Popen[bytes]) -> None:
         """Starts each sensor, as its switch in Dagster does, as soon as the code server answers."""

@@ -15,6 +15,7 @@ from tests.endurance.pictures import draw
 from tests.endurance.processes import Processes
 from tests.endurance.sources import BASE, FIRST, DeltaRsSource, Source
 from tests.reliability.delta_files import History, Row
+from tests.reliability.laws import Span
 
 
 def source(root: Path, name: str) -> DeltaRsSource:
@@ -63,6 +64,25 @@ def test_the_comparison_names_each_table_that_is_not_its_recompute(tmp_path: Pat
     assert recomputed(tmp_path).keys() == {"cities", "judged_quarantine", "top_orders"}
 
 
+def test_the_oracle_of_the_archive_tells_what_the_feed_tells_also_of_a_restore_across_a_compaction(
+    tmp_path: Path,
+) -> None:
+    events = source(tmp_path, "events")
+    for _ in range(8):
+        events.edit()
+    events.compact()
+    events.restore()
+    events.edit()
+    history = History(tmp_path / "events")
+    (restored,) = [version for version, entry in history.entries.items() if entry.restored is not None]
+    assert len(history.brought(restored)) == len(history.rows(restored)), "it went back across the compaction"
+    told = [_kept(row) for row in _feed(events) if row["_change_type"] in ("insert", "update_postimage")]
+    before, span = [row for row in told if row["commit_version"] == 0], Span(history, 0, history.newest)
+    (law,) = [asset.law for asset in assets(tmp_path) if asset.name == "archive"]
+    assert law(before, {"events": span}, told) is None
+    assert law(before, {"events": span}, told[:-1]) is not None
+
+
 def test_each_kind_of_disturbance_comes_once_before_one_comes_again(tmp_path: Path) -> None:
     drawn = Disturbances(random.Random(3), Processes(tmp_path, tmp_path), Disk(tmp_path, False), ["cities"])
     assert "the disk is full" not in drawn.kinds
@@ -88,6 +108,15 @@ def test_a_picture_has_a_line_for_each_kind_of_process(tmp_path: Path) -> None:
 def _rows(made: Source) -> list[Row]:
     history = History(made.path)
     return history.rows(history.newest)
+
+
+def _feed(made: Source) -> list[Row]:
+    """The feed, by delta-rs."""
+    return pa.table(DeltaTable(str(made.path)).load_cdf(starting_version=0).read_all()).to_pylist()
+
+
+def _kept(row: Row) -> Row:
+    return {"id": row["id"], "token": row["token"], "commit_version": row["_commit_version"]}
 
 
 def _first(tables: dict[str, list[Row]], name: str) -> str:

@@ -147,12 +147,12 @@ class _Check:
                 beliefs[version] = self._own(target, sources, version, mark, before)
             elif entry.restored is not None:
                 beliefs[version] = beliefs.get(entry.restored)
-            elif entry.keeps_rows:
-                beliefs[version] = before
-                if before is not None and bag(target.rows(version)) != bag(before.rows):
-                    self._say("K3", f"version {version} ({entry.operation}) changed rows")
+            elif before is not None and bag(target.rows(version)) == bag(before.rows):
+                beliefs[version] = before  # also a rival's UPDATE that writes the same values
             else:
-                beliefs[version] = None
+                beliefs[version] = before if entry.keeps_rows else None
+                if before is not None and entry.keeps_rows:
+                    self._say("K3", f"version {version} ({entry.operation}) changed rows")
         self._epochs(own)
         self._tokens(target, sources, beliefs.get(target.newest))
         self._acks(own)

@@ -93,6 +93,12 @@ class History:
             self._rows[version] = [row for add in entry.files.values() for row in self._of(add, entry.columns)]
         return self._rows[version]
 
+    def brought(self, version: int) -> list[Row]:
+        """The rows of the files that a version added: a feed without files of its own tells each of them as new."""
+        entry, before = self.entries[version], self.entries[version - 1].files
+        brought = [add for file, add in entry.files.items() if file not in before]
+        return [row for add in brought for row in self._of(add, entry.columns)]
+
     def _of(self, add: Mapping[str, Any], columns: tuple[str, ...]) -> list[Row]:
         gone = deleted_rows(self.path, add.get("deletionVector"))
         held = _parquet(self.path / unquote(add["path"]).removeprefix("file:"))  # absolute in a shallow clone

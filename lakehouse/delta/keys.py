@@ -83,9 +83,27 @@ class KeySet:
         near = " AND ".join(f"({values.within(name)})" for name, values in zip(names, self.values, strict=True))
         if len(self.keys) > limits().listed_keys_together:
             return KeyPredicate(near, is_exact=False)
+        return KeyPredicate(f"{near} AND ({self._listed(names)})", is_exact=True)
+
+    def _listed(self, names: Sequence[str]) -> str:
+        """The keys as a list of the column with the most values, for each combination of the other columns.
+
+        Spark looks a value up in a list, and the code that it compiles is the same for other values.
+        """
+        *others, last = sorted(range(len(names)), key=lambda place: len(self.values[place].not_null))
+        lists: dict[tuple[Literal, ...], list[Literal]] = {}
+        for key in self.keys:
+            lists.setdefault(tuple(key[place] for place in others), []).append(key[last])
         kinds = [values.kind for values in self.values]
-        whole = " OR ".join(f"({' AND '.join(map(_is, names, key, kinds))})" for key in self.keys)
-        return KeyPredicate(f"{near} AND ({whole})", is_exact=True)
+        return " OR ".join(
+            " AND ".join(
+                [
+                    *(_is(names[place], value, kinds[place]) for place, value in zip(others, same, strict=True)),
+                    f"({_is_one_of(names[last], listed, kinds[last])})",
+                ]
+            )
+            for same, listed in lists.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +129,8 @@ class _Values:
         if self.are_whole:
             return KeyPredicate(self.within(name), is_exact=True)
         if len(self.not_null) <= limits().listed_keys:
-            return KeyPredicate(f"({self.within(name)}) AND ({self.literal_list(name)})", is_exact=True)
+            values = [*self.not_null, None] if self.null else self.not_null
+            return KeyPredicate(f"({self.within(name)}) AND ({_is_one_of(name, values, self.kind)})", is_exact=True)
         return KeyPredicate(self.within(name), is_exact=False)
 
     def within(self, name: str) -> str:
@@ -125,15 +144,24 @@ class _Values:
             ),
         )
 
-    def literal_list(self, name: str) -> str:
-        return self._or_null(name, [f"{name} IN ({', '.join(literal(value, self.kind) for value in self.not_null)})"])
-
     def _or_null(self, name: str, terms: Iterable[str]) -> str:
         return " OR ".join([*terms, f"{name} IS NULL"] if self.null else terms)
 
 
 def _is(name: str, value: Literal, kind: str) -> str:
     return f"{name} IS NULL" if value is None else f"{name} = {literal(value, kind)}"
+
+
+def _is_one_of(name: str, values: Sequence[Literal], kind: str) -> str:
+    """A list of the values that are not NULL; a single value is no list."""
+    match listed := [value for value in values if value is not None]:
+        case []:
+            terms = []
+        case [value]:
+            terms = [_is(name, value, kind)]
+        case _:
+            terms = [f"{name} IN ({', '.join(literal(value, kind) for value in listed)})"]
+    return " OR ".join([*terms, f"{name} IS NULL"] if len(listed) < len(values) else terms)
 
 
 def _whole_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]] | None:

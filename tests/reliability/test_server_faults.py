@@ -42,7 +42,7 @@ def test_killed_before_the_commit_nothing_is_written_and_the_next_run_is_exact(h
     error = run.communicate(timeout=300)[1]
     assert run.returncode == 1
     assert "SessionError: The Spark server of" in error
-    assert "signal 9 killed it" in error
+    assert "ended while it was used: The server has ended: signal 9 killed it." in error
     assert "Run this again: a new server starts by itself." in error
     assert house.version("totals") == before
     assert house.run("copy", "straight")["said"]["rows"] == [[1, 10], [2, 21], [3, 30]]

@@ -54,7 +54,8 @@ def test_killed_between_the_inputs_and_the_result_the_run_may_be_tried_again(hou
     run, before = house.start("outlive"), house.version("totals")
     error = run.communicate(timeout=300)[1]
     assert run.returncode == 1
-    assert "SessionError: The Spark server of" in error and "Run this again: a new server starts by itself." in error
+    assert "SessionError: The Spark session in which the inputs of 'totals' were read has ended" in error
+    assert "Run it again: the next run reads them in a new session." in error
     assert house.version("totals") == before
     assert house.run("copy", "straight")["said"]["rows"] == [[1, 10], [2, 21], [3, 30]]
 

@@ -83,9 +83,9 @@ class KeySet:
         near = " AND ".join(f"({values.within(name)})" for name, values in zip(names, self.values, strict=True))
         if len(self.keys) > limits().listed_keys_together:
             return KeyPredicate(near, is_exact=False)
-        return KeyPredicate(f"{near} AND ({self._listed(names)})", is_exact=True)
+        return KeyPredicate(f"{near} AND ({self._as_lists(names)})", is_exact=True)
 
-    def _listed(self, names: Sequence[str]) -> str:
+    def _as_lists(self, names: Sequence[str]) -> str:
         """The keys as a list of the column with the most values, for each combination of the other columns.
 
         Spark looks a value up in a list, and the code that it compiles is the same for other values.

@@ -214,8 +214,8 @@ def last_words(rendezvous: Rendezvous) -> str:
         return f"it ran out of memory. {_MORE_MEMORY} See {rendezvous.log}."
     output = [line for line in lines if line.strip() and not line.startswith(("\t", "Caused by"))]
     # What a killed server wrote before has nothing to do with its end.
-    told = output[-1:] if any("killed it" in line for line in output[-1:]) else output[-2:]
-    return f"{' '.join(told)} See {rendezvous.log}."
+    end = output[-1:] if any("killed it" in line for line in output[-1:]) else output[-2:]
+    return f"{' '.join(end)} See {rendezvous.log}."
 
 
 def _kill(pid: int, program: str, rendezvous: Rendezvous) -> None:

@@ -14,6 +14,8 @@ IMPATIENT = {
     "spark.hadoop.fs.s3a.bucket.lying.attempts.maximum": "2",
     "spark.hadoop.fs.s3a.bucket.lying.retry.limit": "2",
     "spark.hadoop.fs.s3a.bucket.lying.retry.interval": "50ms",
+    "spark.hadoop.fs.s3a.bucket.lying.retry.throttle.limit": "2",
+    "spark.hadoop.fs.s3a.bucket.lying.retry.throttle.interval": "50ms",
     "spark.hadoop.fs.s3a.bucket.lying.multipart.size": "5M",
     "spark.hadoop.fs.s3a.bucket.lying.multipart.threshold": "5M",
 }

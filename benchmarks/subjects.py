@@ -31,7 +31,7 @@ TITLES = {
     "live": "From source commit to gold",
     "agree": "Inputs that agree",
     "frozen": "A past that stays",
-    "branch": "A branch of fifteen tables",
+    "branch": "A branch",
     "scale": "What grows",
 }
 """Every suite."""
@@ -60,7 +60,7 @@ SUBJECTS = (
             "R4 delta-rs merge",
         ),
         drawn="wall s",
-        says="delta-rs needs no JVM. Its tables had no deletion vectors, which it does not make.",
+        says="delta-rs needs no JVM. Its tables had no deletion vectors.",
     ),
     Subject(
         title="One changed row, by the size of the table",
@@ -111,7 +111,7 @@ SUBJECTS = (
         title="Eight writers of one table",
         result="contention",
         rows=tuple(f"other rows, 8 writers: {who}" for who in ("ours", "bare MERGE", "naive loop")),
-        says="They write different rows. A bare `MERGE` is tried once, and 12 % of its steps come through.",
+        says="A bare `MERGE` is tried once, and 12 % of its steps come through.",
     ),
     Subject(
         title="A process for every run",
@@ -123,7 +123,7 @@ SUBJECTS = (
             "next materialization: pip quick start, R2",
         ),
         drawn="wall s",
-        says="100,000 rows. The next run of ours finds the server that the first started.",
+        says="100,000 rows. Our next run finds the server of the first.",
     ),
 )
 OTHERS = {

@@ -1,4 +1,4 @@
-"""The one place that looks inside Spark's JVM: its process id, and what its scheduler counted."""
+"""The one place that looks inside Spark's JVM: its process id, what its scheduler counted, what Delta remembers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -70,3 +70,8 @@ class Counters:
                 return None
             raise
         return None if attempt.status().toString() == "SKIPPED" else attempt
+
+
+def forget_logs(spark: SparkSession) -> None:
+    """Lets Delta forget every log that it has read, as a JVM that has just started."""
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # noqa: SLF001  # pyright: ignore[reportOptionalMemberAccess]

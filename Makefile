@@ -1,6 +1,6 @@
 # Nothing but `install` is needed to run the project: the other targets are commands that also work without make.
 .DEFAULT_GOAL := help
-.PHONY: help install demo dev shell stop test deep slow slow-server wheel spark40 spark41 races crash crash-jvm s3 lying-stores soak soak-pictures cluster catalogs governed streams browser warm site check coverage lock clean \
+.PHONY: help install demo dev shell stop test deep slow slow-server wheel spark40 spark41 races crash crash-jvm s3 lying-stores soak histories soak-pictures cluster catalogs governed streams browser warm site check coverage lock clean \
         release-check bench bench-more bench-large bench-cold bench-contention bench-scale
 
 PY := .venv/bin/python
@@ -95,6 +95,9 @@ crash-jvm: $(STAMP)  ## The same with JVMs and servers killed; that the checker 
 
 soak: $(STAMP)  ## Half an hour (MINUTES, HOURS, SEED) of everything at once, and each minute something breaks
 	@$(PY) -m tests.endurance
+
+histories: $(STAMP)  ## Random histories over all that a source can be (BLOCKS of fifty, SEED); what fails stands in build/histories
+	@LAKEHOUSE_BLOCKS=$(or $(BLOCKS),200) LAKEHOUSE_SEED=$(or $(SEED),0) $(PY) -m pytest -q -n $(JOBS) --timeout 0 -m slow tests/histories
 
 soak-pictures: $(STAMP)  ## Draw the last `make soak` into docs/images/soak
 	@$(PY) -m tests.endurance.pictures

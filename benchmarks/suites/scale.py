@@ -32,9 +32,9 @@ from lakehouse.dagster.io_manager import managed_tables
 from lakehouse.spark.table_version import ReadableLogs
 from lakehouse.status.lakehouse_status import lakehouse_status
 
-SIZES = (10, 100, 1_000, 10_000)
-TABLES = 1_000
-"""The largest number of tables that are laid out: their cost is in proportion from there on."""
+SIZES = (10, 100, 1_000, 10_000, 100_000)
+TABLES, VERSIONS = 10_000, 100_000
+"""The largest number of tables that are laid out, and of versions of one."""
 FEW = 3
 """The versions of a table, where these are not what grows."""
 POOLS = (
@@ -217,7 +217,6 @@ GROWN: Mapping[str, tuple[Callable[[Lake, int], None], tuple[str, ...]]] = {
     "tables in diamonds with one side in common": (by_siblings, ("tick", "cut", "status")),
 }
 """What grows, and the looks that it may make dearer."""
-OF_ONE_TABLE = (by_versions, by_partitions, by_waiting)
 
 
 class _InTurn:
@@ -261,7 +260,7 @@ def run(lab: Lab) -> Result:
     sizes = [size for size in SIZES if size <= max(SIZES) * lab.scale]
     for what, (lay_out, looks) in GROWN.items():
         seconds, most = dict[str, list[float]](), dict[str, str]()
-        own = sizes if lay_out in OF_ONE_TABLE else [size for size in sizes if size <= TABLES]
+        own = [size for size in sizes if size <= (VERSIONS if lay_out is by_versions else TABLES)]
         for size in own:
             with lab.room() as room:
                 lake = Lake(room)

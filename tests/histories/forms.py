@@ -11,7 +11,7 @@ KEYS = {
     "INT": "{n}",
     "BIGINT": "{n} + 1099511627776",
     "STRING": "'k{n}'",
-    "CHAR(3)": "'k{n}'",
+    "CHAR(3)": "'k{n} '",  # as Spark reads it: two rows of 'k0' would be two of one key
     "VARCHAR(6)": "'k{n} '",
     "DATE": "DATE '2024-02-2{n}'",
     "TIMESTAMP": "TIMESTAMP '2024-03-31 0{n}:30:00'",

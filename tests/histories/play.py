@@ -70,7 +70,7 @@ def follow(lake: Lake, name: str, history: History, played: Counter[str]) -> Non
         if (lake.version(name) if lake.exists(name) else None) != before:
             raise WrongTableError(f"{name} was written by a run that failed: {error}") from error
         try:
-            lake.materialize(kind.asset, table, full_refresh=True)
+            lake.materialize(kind.asset, table, compare="a full refresh was asked for")
         except LakehouseError as again:
             played[f"{name}, full refresh: {again.code}"] += 1
             return

@@ -33,10 +33,10 @@ from lakehouse.views.printing import is_printable
 from lakehouse.views.sql.blocks import read_select
 from lakehouse.views.sql.look import Look, look_through, refuse_user
 from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading
-from lakehouse.views.sql.simplify import simplify
 from lakehouse.views.sql.sources import read_values, with_ctes
 from lakehouse.views.sql.subqueries import correlation
 from lakehouse.views.sql.words import RUN_TEXT_REMEDY, Text, why_of_the_run
+from lakehouse.views.steps.simplify import simplify
 from lakehouse.views.view_text import NotFollowedError
 
 

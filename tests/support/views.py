@@ -165,6 +165,12 @@ VIEWS = [
            WINDOW w AS (PARTITION BY o.customer ORDER BY o.id, t.tag)""",
     ),
     Kept(
+        "by_hour",
+        """SELECT window.start AS hour, c.city, count(*) AS n, max(o.amount) AS top FROM orders o
+           LEFT JOIN customers c ON c.id = o.customer GROUP BY window(timestamp_seconds(o.amount * 600), '1 hour'), c.city""",
+        ("hour", "city"),
+    ),
+    Kept(
         "pivoted",
         """SELECT c.city, p.open_n, p.open_s, p.gone_n FROM customers c JOIN (
            SELECT * FROM (SELECT customer, status, amount FROM orders)

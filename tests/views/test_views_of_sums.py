@@ -31,6 +31,11 @@ SUMS = [
                   sum(CASE WHEN customer > 12 THEN coalesce(amount, 1) ELSE 0 END) AS large
            FROM paid p WHERE id > 3 GROUP BY size, customer""",
     ),
+    Kept(
+        "by_hour",
+        """SELECT window.start AS hour, count(*) AS orders, coalesce(sum(amount), 0) AS revenue
+           FROM orders GROUP BY window(timestamp_seconds(amount * 600), '1 hour')""",
+    ),
 ]
 
 

@@ -18,14 +18,17 @@ from lakehouse.views.algebra import (
     Output,
     column,
     columns,
+    in_parentheses,
     substitute,
 )
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.grouping import Grouping, Projection, has_aggregate, over_windows
 from lakehouse.views.sql.parsing import CALLED
-from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, parts_of
+from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, parts_of, type_of
 from lakehouse.views.sql.sources import is_outer_generator, read_from, read_generator
 from lakehouse.views.sql.subqueries import Block, conjuncts, correlation, rewrite, sides
+from lakehouse.views.sql.time_windows import NAME as WINDOW
+from lakehouse.views.sql.time_windows import TimeWindow, call_of, is_call, start_of
 
 
 def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
@@ -36,7 +39,7 @@ def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tup
     """
     block = Block(reading, ctes, outer)
     node, correlated = read_from(block, select)
-    node, projections = _project(block, select, node)
+    node, projections = _project(block, select, _with_time_window(block, select, node))
     if not projections:
         raise reading.not_followed("A SELECT names no column", select, "SELECT")
     expressions = [each.expression for each in projections]
@@ -82,6 +85,22 @@ class _State:
     of_none: Mapping[str, Expression] | None = None
 
 
+def _with_time_window(block: Block, select: exp.Select, node: Node) -> Node:
+    """The rows with the start of the interval into which `window(...)` puts each; a row without a time is in none."""
+    call = call_of(select)
+    if call is None:
+        return node
+    time = rewrite(block, call.expressions[0])
+    start = start_of(call, time) if type_of(time, block.reading.types) == "timestamp" else None
+    if start is None or block.scope.find((WINDOW,))[0]:
+        what = "window() has overlapping intervals, another time than a TIMESTAMP, or a column of its name beside it"
+        raise block.reading.not_followed(what, call)
+    block.refuse_subqueries(call, "window()")
+    block.window = TimeWindow(call, block.reading.unique("start", "timestamp"), start[1])
+    has_time = exp.not_(exp.Is(this=in_parentheses(time), expression=exp.null()))
+    return Extend(Filter(node, (has_time,)), {block.window.start: start[0]})
+
+
 def _project(block: Block, select: exp.Select, node: Node) -> tuple[Node, tuple[Projection, ...]]:
     """The rows with what generators of SELECT make of them, and the columns of SELECT."""
     projections: list[Projection] = []
@@ -113,6 +132,8 @@ def _name(reading: TextReading, item: Expression) -> str:
             return item.name
         case exp.Dot():
             return item.expression.name
+        case exp.Anonymous() if is_call(item):
+            return WINDOW
         case exp.Paren(this=inner) | exp.Cast(this=exp.Column() | exp.Dot() as inner):
             return _name(reading, inner)
         case _:
@@ -261,10 +282,15 @@ def _key(state: _State, key: Expression) -> Expression:
         if not 1 <= number <= len(state.projections):
             what = f"GROUP BY {number} is no column of this SELECT"
             raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, key, "Name the column.")
-        return state.projections[number - 1].expression
+        return _group_of(block, state.projections[number - 1].expression)
     expression = rewrite(block, key)
     block.refuse_subqueries(key, "GROUP BY")
-    return expression
+    return _group_of(block, expression)
+
+
+def _group_of(block: Block, key: Expression) -> Expression:
+    """The column that decides a key: the start of an interval decides the interval."""
+    return column(block.window.start) if block.window is not None and key == block.window.part(()) else key
 
 
 def _all_keys(state: _State, items: tuple[Item, ...]) -> tuple[Expression, ...]:

@@ -12,6 +12,7 @@ from lakehouse.errors.views import ViewError
 from lakehouse.views.functions import AGGREGATES, GENERATORS, WINDOW_FUNCTIONS
 from lakehouse.views.sql.look import why_not_followed
 from lakehouse.views.sql.parsing import CALLED, Parsed, parse, require_known_calls
+from lakehouse.views.sql.time_windows import is_call
 from lakehouse.views.sql.words import cut
 from lakehouse.views.view_text import NotFollowedError
 
@@ -84,7 +85,7 @@ def _why_no_part(node: Expr, parameters: frozenset[str]) -> str | None:
         return f"it has a window, and {_ROW}"
     if name in AGGREGATES or isinstance(node, exp.AggFunc):
         return f"it calls the aggregate {name or node.key}(), and {_ROW}"
-    if isinstance(node, exp.UDTF) or name in GENERATORS:
+    if isinstance(node, exp.UDTF) or name in GENERATORS or is_call(node):
         return f"it calls {name or node.key}(), which makes several rows of one"
     if isinstance(node, exp.Star):
         return "it has a star, which stands for columns that are not known yet"

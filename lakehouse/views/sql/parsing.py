@@ -95,8 +95,8 @@ _OF_THE_PARSER = frozenset(
         *("nvl", "smallint", "string", "timestamp", "tinyint", "ucase", "upper"),
     }
 )
-_KEPT = (ROW_FUNCTIONS - _OF_THE_PARSER) | {"map", "percentile"}
-"""Functions whose names the parser never sees: it would write other ones, or lose a column that is a unit."""
+_KEPT = (ROW_FUNCTIONS - _OF_THE_PARSER) | {"map", "percentile", "window"}
+"""Functions whose names the parser never sees: it would write other ones, lose a column that is a unit, or fail."""
 
 
 def _tree(source: Text) -> exp.Query:

@@ -12,7 +12,7 @@ from sqlglot.expressions.core import Expr, Expression
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Node, Output, Query, column
-from lakehouse.views.sql.parsing import Parsed
+from lakehouse.views.sql.parsing import CALLED, Parsed
 from lakehouse.views.sql.words import span_of
 from lakehouse.views.view_text import NotFollowedError, Reason
 
@@ -231,6 +231,8 @@ def unknown(reading: TextReading, name: Expression, scope: Scope) -> ViewError:
     return reading.refuse("VIEW_UNKNOWN_COLUMN", what, name, f"The columns here are: {names}.")
 
 
+_TIMES = ("timestamp_micros", "timestamp_millis", "timestamp_seconds")
+"""Functions whose value is a TIMESTAMP, whatever the settings."""
 _KEEPING = (exp.Max, exp.Min, exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue)
 """Functions whose value has the type of what they are called with."""
 
@@ -257,6 +259,8 @@ def type_of(expression: Expression, types: Mapping[str, str]) -> str | None:
             return every.pop() if len(every) == 1 else None
         case exp.Window() | exp.Filter():
             return type_of(expression.this, types)
+        case exp.Anonymous() if expression.meta.get(CALLED) in _TIMES:
+            return "timestamp"
         case _ if isinstance(expression, _KEEPING):
             return type_of(expression.this, types)
         case _:

@@ -33,6 +33,8 @@ from lakehouse.views.sql.scopes import (
     resolve,
     unknown,
 )
+from lakehouse.views.sql.time_windows import NAME as WINDOW
+from lakehouse.views.sql.time_windows import TimeWindow, is_call
 from lakehouse.views.view_text import NotFollowedError
 
 SAID = "said"
@@ -66,6 +68,7 @@ class Block:
         aliases: What the names mean that its SELECT has given so far, in lower case.
         items: What joins its rows: the items of FROM, and then the scalar subqueries of its expressions.
         marks: The subqueries of its expressions that rows match or not.
+        window: The interval into which `window(...)` puts each of its rows; None if nothing calls that.
     """
 
     reading: TextReading
@@ -75,6 +78,7 @@ class Block:
     aliases: dict[str, Expression] = field(default_factory=dict[str, Expression])
     items: list[Item] = field(default_factory=list[Item])
     marks: list[Sought] = field(default_factory=list[Sought])
+    window: TimeWindow | None = None
 
     def read(self, query: Expr) -> ReadQuery:
         """A subquery of the block, which may name its columns."""
@@ -169,6 +173,11 @@ def _replacement(block: Block, node: Expr) -> Expression | None:
         what = f"{name}() makes several rows of one within an expression"
         raise block.reading.not_followed(what, node)
     match node:
+        case exp.Anonymous() if is_call(node):
+            if block.window is None or node != block.window.call:
+                what = "window() stands elsewhere than in SELECT or GROUP BY, or beside another one"
+                raise block.reading.not_followed(what, node)
+            return block.window.part(())
         case exp.Column() | exp.Dot() if is_name(node):
             return _meaning(block, node)
         case exp.Star() | exp.Column(this=exp.Star()) if not _is_counted(node):
@@ -193,6 +202,8 @@ def _meaning(block: Block, name: exp.Column | exp.Dot) -> Expression:
     _refuse_parameter(block, name)
     meaning = resolve(block.reading, name, (block.scope,))
     path = parts_of(name)
+    if meaning is None and block.window is not None and path[0].lower() == WINDOW:
+        meaning = block.window.part(path[1:])
     if meaning is None and (alias := block.aliases.get(path[0].lower())) is not None:
         return field_of(in_parentheses(alias.copy()), path[1:])
     meaning = meaning or resolve(block.reading, name, (Scope(), *block.outer))

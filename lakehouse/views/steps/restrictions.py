@@ -35,9 +35,9 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.equalities import KeyPair, equal_columns, key_pairs, rejects_null, without_coalesce
 from lakehouse.views.plan import Image, KeyFacts
-from lakehouse.views.sql.simplify import harden
 from lakehouse.views.steps.planning import Planning, is_one_row, label, scans_of
 from lakehouse.views.steps.relations import KeyLimit, limits_over, of_branch, of_join_item, print_sql, select, through
+from lakehouse.views.steps.simplify import harden
 from lakehouse.views.steps.supersets import superset
 
 

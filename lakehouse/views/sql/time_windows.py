@@ -1,0 +1,106 @@
+"""`window(time, duration)`: the intervals of one length, one after the other, into which rows fall by their time."""
+
+import re
+from dataclasses import dataclass
+
+from sqlglot import exp
+from sqlglot.expressions.core import Expr, Expression
+
+from lakehouse.views.algebra import column
+from lakehouse.views.sql.parsing import CALLED
+
+NAME = "window"
+"""What the function is called, and the column that Spark makes of a call."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TimeWindow:
+    """The interval into which each row of a block falls.
+
+    Args:
+        call: The call, as the text has it.
+        start: The column of its start.
+        length: Its length in microseconds.
+    """
+
+    call: Expr
+    start: str
+    length: int
+
+    def part(self, path: tuple[str, ...]) -> Expression | None:
+        """The interval as a struct, or one of its two ends; None if there is no such part."""
+        start = column(self.start)
+        end = _call("timestamp_micros", exp.Add(this=_call("unix_micros", start), expression=_number(self.length)))
+        match tuple(name.lower() for name in path):
+            case ():
+                names = exp.Literal.string("start"), exp.Literal.string("end")
+                return _call("named_struct", names[0], start, names[1], end)
+            case ("start",):
+                return start
+            case ("end",):
+                return end
+            case _:
+                return None
+
+
+def call_of(select: exp.Select) -> exp.Anonymous | None:
+    """The first call in the columns and the groups of a block."""
+    group: exp.Group | None = select.args.get("group")
+    for part in (*select.expressions, *([] if group is None else [group])):
+        for call in part.find_all(exp.Anonymous):
+            if is_call(call) and call.find_ancestor(exp.Query) is select:
+                return call
+    return None
+
+
+def is_call(node: Expr) -> bool:
+    """Whether a node calls the function."""
+    return node.meta.get(CALLED) == NAME
+
+
+def start_of(call: exp.Anonymous, time: Expression) -> tuple[Expression, int] | None:
+    """When the interval of a row begins, and how long it is in microseconds; None if intervals overlap, or have gaps.
+
+    Args:
+        call: The call.
+        time: The time of the row, a TIMESTAMP.
+    """
+    length, *more = map(_microseconds, call.expressions[1:4])
+    step, first = (*more, *(length, 0)[len(more) :])
+    if not length or step != length or first is None or len(call.expressions) > 4:
+        return None
+    micros = _call("unix_micros", time)
+    since = exp.Sub(this=micros.copy(), expression=_number(first))
+    begin = exp.Sub(this=micros, expression=_call("pmod", since, _number(length)))
+    return _call("timestamp_micros", begin), length
+
+
+_UNITS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_UNIT = re.compile(rf"(\d{{1,9}})\s+({'|'.join(_UNITS)})s?", re.IGNORECASE)
+_DURATION = re.compile(rf"\s*(?:interval\s+)?{_UNIT.pattern}(?:\s+{_UNIT.pattern})*\s*", re.IGNORECASE)
+
+
+def _microseconds(duration: Expression) -> int | None:
+    """The microseconds of a duration that is written out, such as '1 hour 30 minutes'; None of another."""
+    if not isinstance(duration, exp.Literal) or not duration.is_string or not _DURATION.fullmatch(duration.name):
+        return None
+    return sum(int(count) * _UNITS[unit.lower()] for count, unit in _UNIT.findall(duration.name))
+
+
+def _call(name: str, *arguments: Expression) -> exp.Anonymous:
+    """A call of a function of Spark, as a text has it."""
+    call = exp.Anonymous(this=name, expressions=[each.copy() for each in arguments])
+    call.meta[CALLED] = name
+    return call
+
+
+def _number(value: int) -> Expression:
+    return exp.Literal.number(value)

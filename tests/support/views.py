@@ -167,7 +167,7 @@ VIEWS = [
     Kept(
         "by_hour",
         """SELECT window.start AS hour, c.city, count(*) AS n, max(o.amount) AS top FROM orders o
-           LEFT JOIN customers c ON c.id = o.customer GROUP BY window(timestamp_seconds(o.amount * 600), '1 hour'), c.city""",
+           LEFT JOIN customers c ON c.id = o.customer GROUP BY window(timestamp_seconds(o.amount * 600), '2 hours', '1 hour'), c.city""",
         ("hour", "city"),
     ),
     Kept(

@@ -1,4 +1,4 @@
-"""`window(time, duration)` puts rows into the intervals into which Spark puts them, or its view is computed whole."""
+"""`window(time, length, step)` has rows in the intervals in which Spark has them, or its view is computed whole."""
 
 from random import Random
 
@@ -25,6 +25,7 @@ DURATIONS = (
         "'1 HOUR 30 Minutes 5 seconds'",
         "' 250 milliseconds'",
     ),
+    *("'2 hours', '1 hour'", "'1 day', '7 hours', '15 minutes'", "'1 second', '10 milliseconds'"),
     *("'7 days', '7 days', '4 days'", "'1 hour', '60 minutes', '15 minutes'", "'1500000 microseconds'"),
 )
 FOLLOWED = {
@@ -45,10 +46,13 @@ FOLLOWED = {
         "GROUP BY window(timestamp_millis(o.ms), '1 hour'), c.id"
     ): ("start", "other"),
     "SELECT window.start, count(*) AS n FROM orders GROUP BY window(CAST(day AS TIMESTAMP), '1 week')": ("start",),
+    "SELECT window.start AS s, count(*) AS n FROM orders GROUP BY window(at, '3 hours', '2 hours') HAVING count(*) > 1": (
+        "s",
+    ),
     "SELECT window.start AS s, count(*) AS n FROM orders GROUP BY window(at, '1 hour') ORDER BY s DESC LIMIT 3": ("s",),
 }
 WHOLE = (
-    "SELECT window.start, count(*) AS n FROM orders GROUP BY window(at, '2 hours', '1 hour')",
+    "SELECT window.start, count(*) AS n FROM orders GROUP BY window(at, '2 hours', '1 second')",
     "SELECT window.start, count(*) AS n FROM orders GROUP BY window(local, '1 hour')",
     "SELECT window.start, count(*) AS n FROM orders GROUP BY window(day, '1 hour')",
     "SELECT window.start, count(*) AS n FROM orders GROUP BY window(at, '1 hour -5 minutes')",
@@ -70,7 +74,7 @@ def times(random: Random, count: int) -> str:
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
-def test_every_time_is_in_the_interval_in_which_spark_has_it(spark: SparkSession, zone: str) -> None:
+def test_every_time_is_in_the_intervals_in_which_spark_has_it(spark: SparkSession, zone: str) -> None:
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         spark.sql(times(Random(zone), 60)).createOrReplaceTempView("orders")
@@ -87,7 +91,7 @@ def test_every_time_is_in_the_interval_in_which_spark_has_it(spark: SparkSession
         spark.catalog.dropTempView("orders")
 
 
-def test_intervals_of_one_length_are_followed_by_keys() -> None:
+def test_intervals_are_followed_by_keys() -> None:
     for text, by in FOLLOWED.items():
         verdict = View(text).check(SCHEMAS, KEYS).verdict
         assert isinstance(verdict, ByKeys), (text, verdict)

@@ -64,8 +64,8 @@ WHOLE: dict[str, tuple[str, tuple[str, ...]]] = {
     "piped": ("FROM orders |> WHERE amount > 10 |> SELECT id, amount", ("id",)),
     "windowed": (
         (
-            "SELECT window(timestamp_seconds(o.amount * 600), '1 hour', '30 minutes').start AS hour, count(*) AS n "
-            "FROM orders o GROUP BY window(timestamp_seconds(o.amount * 600), '1 hour', '30 minutes')"
+            "SELECT session_window(timestamp_seconds(o.amount * 600), '1 hour').start AS hour, count(*) AS n "
+            "FROM orders o GROUP BY session_window(timestamp_seconds(o.amount * 600), '1 hour')"
         ),
         ("hour",),
     ),

@@ -18,7 +18,6 @@ from lakehouse.views.algebra import (
     Output,
     column,
     columns,
-    in_parentheses,
     substitute,
 )
 from lakehouse.views.functions import GENERATORS
@@ -28,7 +27,7 @@ from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, part
 from lakehouse.views.sql.sources import is_outer_generator, read_from, read_generator
 from lakehouse.views.sql.subqueries import Block, conjuncts, correlation, rewrite, sides
 from lakehouse.views.sql.time_windows import NAME as WINDOW
-from lakehouse.views.sql.time_windows import TimeWindow, call_of, is_call, start_of
+from lakehouse.views.sql.time_windows import call_of, in_windows, is_call
 
 
 def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
@@ -39,7 +38,7 @@ def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tup
     """
     block = Block(reading, ctes, outer)
     node, correlated = read_from(block, select)
-    node, projections = _project(block, select, _with_time_window(block, select, node))
+    node, projections = _project(block, select, _with_time_windows(block, select, node))
     if not projections:
         raise reading.not_followed("A SELECT names no column", select, "SELECT")
     expressions = [each.expression for each in projections]
@@ -85,20 +84,20 @@ class _State:
     of_none: Mapping[str, Expression] | None = None
 
 
-def _with_time_window(block: Block, select: exp.Select, node: Node) -> Node:
-    """The rows with the start of the interval into which `window(...)` puts each; a row without a time is in none."""
+def _with_time_windows(block: Block, select: exp.Select, node: Node) -> Node:
+    """The rows of a block, each once for each interval of `window(...)` around its time."""
     call = call_of(select)
     if call is None:
         return node
     time = rewrite(block, call.expressions[0])
-    start = start_of(call, time) if type_of(time, block.reading.types) == "timestamp" else None
-    if start is None or block.scope.find((WINDOW,))[0]:
-        what = "window() has overlapping intervals, another time than a TIMESTAMP, or a column of its name beside it"
-        raise block.reading.not_followed(what, call)
     block.refuse_subqueries(call, "window()")
-    block.window = TimeWindow(call, block.reading.unique("start", "timestamp"), start[1])
-    has_time = exp.not_(exp.Is(this=in_parentheses(time), expression=exp.null()))
-    return Extend(Filter(node, (has_time,)), {block.window.start: start[0]})
+    is_time = type_of(time, block.reading.types) == "timestamp" and not block.scope.find((WINDOW,))[0]
+    rows = in_windows(node, call, time, block.reading.unique("start", "timestamp")) if is_time else None
+    if rows is None:
+        what = "window() is of another time than a TIMESTAMP, of no written durations, or beside a column of its name"
+        raise block.reading.not_followed(what, call)
+    node, block.window = rows
+    return node
 
 
 def _project(block: Block, select: exp.Select, node: Node) -> tuple[Node, tuple[Projection, ...]]:

@@ -68,7 +68,7 @@ class Block:
         aliases: What the names mean that its SELECT has given so far, in lower case.
         items: What joins its rows: the items of FROM, and then the scalar subqueries of its expressions.
         marks: The subqueries of its expressions that rows match or not.
-        window: The interval into which `window(...)` puts each of its rows; None if nothing calls that.
+        window: The intervals of `window(...)` in which its rows are; None if nothing calls that.
     """
 
     reading: TextReading

@@ -1,4 +1,7 @@
-"""`window(time, duration)`: the intervals of one length, one after the other, into which rows fall by their time."""
+"""`window(time, length, step)`: the intervals of one length, which begin after equal steps, around the time of a row.
+
+Spark: `TimeWindow`, `ResolveTimeWindows`.
+"""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +9,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.expressions.core import Expr, Expression
 
-from lakehouse.views.algebra import column
+from lakehouse.views.algebra import Extend, Filter, Generate, Node, column, in_parentheses
 from lakehouse.views.sql.parsing import CALLED
 
 NAME = "window"
@@ -15,12 +18,12 @@ NAME = "window"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TimeWindow:
-    """The interval into which each row of a block falls.
+    """The intervals around the times of the rows of a block; each row is there once for each of its intervals.
 
     Args:
         call: The call, as the text has it.
-        start: The column of its start.
-        length: Its length in microseconds.
+        start: The column of the start of an interval.
+        length: The length of all of them in microseconds.
     """
 
     call: Expr
@@ -58,21 +61,36 @@ def is_call(node: Expr) -> bool:
     return node.meta.get(CALLED) == NAME
 
 
-def start_of(call: exp.Anonymous, time: Expression) -> tuple[Expression, int] | None:
-    """When the interval of a row begins, and how long it is in microseconds; None if intervals overlap, or have gaps.
+_MOST = 100
+"""In so many intervals a row may be."""
+
+
+def in_windows(node: Node, call: exp.Anonymous, time: Expression, start: str) -> tuple[Node, TimeWindow] | None:
+    """The rows of a node that have a time, each once for each interval around it; None if the text does not say which.
 
     Args:
+        node: The rows.
         call: The call.
-        time: The time of the row, a TIMESTAMP.
+        time: The time of a row, a TIMESTAMP.
+        start: The new column of the start of an interval.
     """
-    length, *more = map(_microseconds, call.expressions[1:4])
-    step, first = (*more, *(length, 0)[len(more) :])
-    if not length or step != length or first is None or len(call.expressions) > 4:
+    length, *others = map(_microseconds, call.expressions[1:4])
+    step, first = (*others, *(length, 0)[len(others) :])
+    if not length or not step or first is None or step > length or len(call.expressions) > 4:
+        return None
+    count = -(-length // step)
+    if count > _MOST:
         return None
     micros = _call("unix_micros", time)
-    since = exp.Sub(this=micros.copy(), expression=_number(first))
-    begin = exp.Sub(this=micros, expression=_call("pmod", since, _number(length)))
-    return _call("timestamp_micros", begin), length
+    last = _minus(micros, _call("pmod", _minus(micros, _number(first)), _number(step)))
+    starts = [_call("timestamp_micros", _minus(last, _number(k * step))) for k in range(count)]
+    window = TimeWindow(call, start, length)
+    rows: Node = Filter(node, (exp.not_(exp.Is(this=in_parentheses(time), expression=exp.null())),))
+    if count == 1:
+        return Extend(rows, {start: starts[0]}), window
+    rows = Generate(rows, _call("explode", _call("array", *starts)), (start,))
+    end = exp.Add(this=_call("unix_micros", column(start)), expression=_number(length))
+    return (Filter(rows, (exp.LT(this=micros.copy(), expression=end),)) if length % step else rows), window
 
 
 _UNITS = {
@@ -100,6 +118,10 @@ def _call(name: str, *arguments: Expression) -> exp.Anonymous:
     call = exp.Anonymous(this=name, expressions=[each.copy() for each in arguments])
     call.meta[CALLED] = name
     return call
+
+
+def _minus(one: Expression, other: Expression) -> Expression:
+    return exp.Sub(this=one.copy(), expression=other.copy())
 
 
 def _number(value: int) -> Expression:

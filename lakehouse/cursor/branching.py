@@ -7,7 +7,7 @@ stays as it is: the run finds another table in the place of the source, and does
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import chain, takewhile
 
 from lakehouse.cursor.beside import why_quarantine_differs
 from lakehouse.cursor.cursor import Known
@@ -73,7 +73,7 @@ def versions_to_clone(
         versions |= greatest_cut(standings.exact, {name: versions[name] for name in group}, oldest, {}) or {}
     versions |= {name: version for name, version in cloned.items() if name in versions}
     read = dict[str, list[int]]()
-    for name in reversed(upstream_first(standings, versions)):
+    for name in chain.from_iterable(reversed(levels(standings, versions))):
         log, head = opened[name]
         if name in read and name not in cloned:
             versions[name] = max(read[name])
@@ -102,10 +102,11 @@ def _groups(standings: Standings, names: Collection[str]) -> Iterator[set[str]]:
     return (tables for tables, _ in groups)
 
 
-def upstream_first(standings: Standings, names: Collection[str]) -> list[str]:
-    """Tables in an order in which each comes after those that it reads; where these go round in a circle, somewhere."""
+def levels(standings: Standings, names: Collection[str]) -> list[list[str]]:
+    """Tables in groups: each comes after those that it reads; where these go round in a circle, beside them."""
     before = standings.ways.before
-    return sorted(names, key=lambda name: (len(before(name) & set(names)), name))
+    counts = {name: len(before(name) & set(names)) for name in names}
+    return [sorted(name for name in names if counts[name] == count) for count in sorted({*counts.values()})]
 
 
 def cursors_at(log: Log, head: Head, asset: str, version: int, *, by_partition: bool) -> tuple[Known, ...]:

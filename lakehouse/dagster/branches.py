@@ -7,7 +7,8 @@ upkeep keeps files for longer than it would (ADR 52).
 import os
 import shutil
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -22,9 +23,9 @@ from lakehouse.cursor.branching import (
     CloneAt,
     cursors_at,
     goes_with,
+    levels,
     mark_of_clone,
     oldest_clonable,
-    upstream_first,
     versions_to_clone,
     why_none_carried,
     why_not_carried,
@@ -49,6 +50,8 @@ from lakehouse.upkeep.registration import register, registered_limits, release, 
 
 _DAY = timedelta(days=1)
 """Files that go less than a day before the limit are no reason to write to the log of a table."""
+_AT_ONCE = 4
+"""So many tables are cloned at once: to clone is Spark's driver at work, with hardly a task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +125,19 @@ def make_branch(
     versions = versions_to_clone(both.standings, present, now, cloned)
     registered = {each: _register(both, each, versions[each], limit, now) for each in present}
     made = list[Clone]()
-    with on_branch(name):
-        for each in upstream_first(both.standings, versions):
-            is_new = each not in existing
-            compares = _clone(both, each, versions[each], clones, now) if is_new else ()
-            until = _until(*both.open_tables[each], versions[each], now)
-            made.append(Clone(each, versions[each], until, is_new, compares, registered[each]))
+    with on_branch(name), ThreadPoolExecutor(_AT_ONCE) as pool:
+        for level in levels(both.standings, versions):
+            sessions = {each: both.manager(each).writing_session() for each in level if each not in existing}
+            begun = {
+                each: pool.submit(_clone, both, each, session, versions[each], clones, now)
+                for each, session in sessions.items()
+            }
+            new = {each: clone.result() for each, clone in begun.items()}
+            clones |= {each: clone for each, (clone, _) in new.items()}
+            for each in level:
+                until = _until(*both.open_tables[each], versions[each], now)
+                compares = new[each][1] if each in new else ()
+                made.append(Clone(each, versions[each], until, each in new, compares, registered[each]))
     elsewhere = tuple(each for each in both.elsewhere if each in wanted)
     return Branch(name, both.roots, tuple(made), elsewhere, tuple(each for each in here if each not in versions))
 
@@ -333,10 +343,12 @@ def _register(both: _Both, name: str, version: int, limit: timedelta, now: int) 
     return as_interval(whole)
 
 
-def _clone(both: _Both, name: str, version: int, clones: dict[str, CloneAt], now: int) -> tuple[str, ...]:
+def _clone(
+    both: _Both, name: str, session: SparkSession, version: int, clones: Mapping[str, CloneAt], now: int
+) -> tuple[CloneAt, tuple[str, ...]]:
     """Clones a table with its quarantine; why its first run cannot go on from positions, as clauses."""
     (log, head), (ref, own), table = both.open_tables[name], both.refs(name), _table_of(both.trunk, name)
-    session, reasons = both.manager(name).writing_session(), dict[str, None]()
+    reasons = dict[str, None]()
     cursors = cursors_at(log, head, name, version, by_partition=name in both.standings.ways.partitioned)
     beside = _clone_quarantine(both, session, name, cursors, now)
     marks = list[Callable[[int], Mark]]()
@@ -351,8 +363,7 @@ def _clone(both: _Both, name: str, version: int, clones: dict[str, CloneAt], now
             marks.append(partial(mark_of_clone, cursor, carried, beside(cursor), BRANCH_READER + both.name))
     if not cursors and table.changes:
         reasons["its log says no position"] = None
-    clones[name] = _execute(session, ref, own, version, marks)
-    return tuple(reasons)
+    return _execute(session, ref, own, version, marks), tuple(reasons)
 
 
 def _clone_quarantine(

@@ -78,7 +78,6 @@ CLAUSES = {
     "UNPIVOT": "SELECT id, what, value FROM customers UNPIVOT (value FOR what IN (city, segment))",
     "window(at, ...)": "SELECT window.start AS hour, count(*) AS n FROM orders GROUP BY window(at, '1 hour')",
     "overlapping window(...)": "SELECT window.start AS hour, count(*) AS n FROM orders GROUP BY window(at, '2 hours', '1 hour')",
-    "session_window": "SELECT session_window.start AS at, count(*) AS n FROM orders GROUP BY session_window(at, '5 minutes')",
     "pipes": "FROM orders |> WHERE amount > 3 |> SELECT id",
     "a function in FROM": "SELECT r.id, o.id AS other FROM range(4) r JOIN orders o ON o.amount = r.id",
     "ORDER BY": "SELECT id FROM orders ORDER BY amount",

@@ -157,14 +157,14 @@ def _value(
         is_null = exp.Is(this=in_parentheses(substitute(argument, computed)), expression=exp.null())
         return exp.Case().when(is_null, exp.Literal.number(0)).else_(exp.Literal.number(1))
     value = substitute(argument, computed)
-    if not _is_exact(query, value):
+    if not is_exact(query, value):
         raise _NotAddedError(f"the values of the sum {name} are not known to be whole numbers or decimals")
     if not is_zero_of_none and not _is_never_null(value):
         raise _NotAddedError(f"the sum {name} may be NULL, and coalesce(sum(...), 0) is not")
     return value
 
 
-def _is_exact(query: Query, expression: Expression) -> bool:
+def is_exact(query: Query, expression: Expression) -> bool:
     """Whether an expression is a whole number or a decimal, by a list of what keeps these."""
     match expression:
         case exp.Column(name=name):
@@ -173,15 +173,15 @@ def _is_exact(query: Query, expression: Expression) -> bool:
         case exp.Literal():
             return not expression.is_string and "e" not in expression.name.lower()
         case exp.Paren() | exp.Neg():
-            return _is_exact(query, expression.this)
+            return is_exact(query, expression.this)
         case exp.Add() | exp.Sub() | exp.Mul():
-            return _is_exact(query, expression.this) and _is_exact(query, expression.expression)
+            return is_exact(query, expression.this) and is_exact(query, expression.expression)
         case exp.Coalesce():
-            return all(_is_exact(query, each) for each in (expression.this, *expression.expressions))
+            return all(is_exact(query, each) for each in (expression.this, *expression.expressions))
         case exp.Case():
             values = [each.args["true"] for each in expression.args["ifs"]]
             last = expression.args.get("default")
-            return all(_is_exact(query, each) for each in (*values, *([] if last is None else [last])))
+            return all(is_exact(query, each) for each in (*values, *([] if last is None else [last])))
         case _:
             return False
 

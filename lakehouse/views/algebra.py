@@ -6,7 +6,7 @@ occurrences of a table never clash. Columns are renamed at scans and set operati
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -260,6 +260,7 @@ class Query:
         notes: What of the text means nothing for a table (a last ORDER BY), as sentences.
         whole: Why all rows below its top are computed if one moves; None if keys follow the changes.
         top: Which of the rows the result has; None if it has all.
+        offer: Of an aggregate of all rows, what its FROM offers: columns by their unique names, each as SQL names it.
     """
 
     text: str
@@ -269,6 +270,7 @@ class Query:
     notes: tuple[str, ...] = ()
     whole: Reason | None = None
     top: Top | None = None
+    offer: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def why_whole(self) -> Reason | None:

@@ -12,14 +12,15 @@ from lakehouse.delta.text import fold
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.read.decide import NeedOfAllRows
 from lakehouse.views.adding import Added, as_sums
-from lakehouse.views.algebra import Output, Query, columns_in
+from lakehouse.views.algebra import FirstRows, Output, Query, columns_in
 from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.planner import rows_of_any_keys, touched_plan
-from lakehouse.views.query import read, refuse_values_of_the_run
+from lakehouse.views.query import names_in, read, refuse_values_of_the_run
 from lakehouse.views.sql.lineage import KIND_OF_NAMES, digest_of_names
 from lakehouse.views.sql.tokens import digest_of_view
+from lakehouse.views.steps.one_row import OneRow, have_same_rows, one_row
 from lakehouse.views.touch import Touch, choose_touch, table_key
-from lakehouse.views.view_text import NotFollowedError, Reason, ViewText, with_place
+from lakehouse.views.view_text import NotFollowedError, OutputColumn, Reason, ViewText, with_place
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -79,14 +80,14 @@ class ByKeys:
         touch: The columns by which changes are followed, and the others by which they could be.
         plan: How the keys are found whose rows may differ, if all tables change.
         more: Which tables are read whole for that in each run, and why, as a clause; None if keys alone are enough.
-        first: The number of a last LIMIT, whose rows are the first of those of the table and of touched keys. If too
-            many leave, all rows are computed. None if the result has all rows.
+        above: What the result is of these rows, as far as the table tells: the first of them under a last LIMIT, or one
+            row of all. If it does not tell, all rows are computed. None if the result is the rows.
     """
 
     touch: Touch
     plan: TouchedPlan
     more: str | None = None
-    first: int | None = None
+    above: FirstRows | OneRow | None = None
 
     def __str__(self) -> str:
         return self.more or f"keys ({', '.join(self.touch.columns)}) are enough"
@@ -107,6 +108,7 @@ class Analysis:
         facts: What is known of its tables, and of the one that it makes.
         given: The columns of the result, in order, under the names that the query itself gives.
         meaning: For which columns of the tables its names stand, in a digest.
+        schemas: The columns of its tables, with their types.
         asset: The asset, for messages.
     """
 
@@ -115,6 +117,7 @@ class Analysis:
     facts: TableFacts
     given: tuple[str, ...]
     meaning: str
+    schemas: Mapping[str, Mapping[str, str]]
     asset: str | None = None
 
     @property
@@ -136,11 +139,11 @@ class Analysis:
             query = read(text.text, schemas, tuple(text.args), is_named=bool(text.columns))
             given = tuple(output.name for output in query.outputs)
             named = _with_declared_names(text, query)
-            return cls(text, named, facts, given, digest_of_names(named), asset)
+            return cls(text, named, facts, given, digest_of_names(named), schemas, asset)
         except NotFollowedError as error:
             why = Reason(error.reason.clause, text.origin.place(error.reason.place))
             columns = sorted((table, sorted(columns.items())) for table, columns in schemas.items())
-            return cls(text, why, facts, (), digest(columns), asset)
+            return cls(text, why, facts, (), digest(columns), schemas, asset)
         except ViewError as error:
             raise with_place(error, text.origin, asset) from error.__cause__
 
@@ -168,10 +171,12 @@ class Analysis:
         key = declared or self.key or ()
         if declared is not None or key:
             self._refuse_ties(query, key)
-        if self.below is not None and query.top is not None and query.top.first is not None:
-            below = self.below.verdict
-            if isinstance(below, ByKeys):
-                return replace(below, first=query.top.first.rows)
+        if self.below is not None and isinstance(below := self.below.verdict, ByKeys):
+            one = self.one_row if query.top is None else None
+            if isinstance(one, OneRow) and below.more is None:
+                return replace(below, above=one)
+            if query.top is not None:
+                return replace(below, above=query.top.first)
         verdict = self._verdict_of(query, key)
         has_key = declared is None or bool(key)
         if isinstance(verdict, ByKeys) and verdict.plan.touched is not None and not has_key:
@@ -179,12 +184,25 @@ class Analysis:
         return verdict
 
     @cached_property
+    def one_row(self) -> OneRow | str:
+        """The row of all rows that the result is; else why it does not follow from what it was, as a clause."""
+        if isinstance(self.read, Reason) or self.read.why_whole is not None:
+            return "all of its rows are computed"
+        if any(column.type for column in self.text.columns) or self.text.touch:
+            return "its head declares types, or `touch` names columns"
+        if not {*names_in(self.text.text)} <= {*self.facts.followed}:
+            return "the changes of one of its tables are not followed"
+        return one_row(self.read, self.facts.keys)
+
+    @cached_property
     def below(self) -> Self | None:
-        """The text without its last LIMIT, if the table's own rows tell which rows are the first; else None."""
+        """The text of the rows of which the table's own rows tell the result: which are the first, or all in one."""
         query, types = self.read, {column.name: column.type for column in self.text.columns}
-        if isinstance(query, Reason) or query.top is None or query.top.first is None:
+        if isinstance(query, Reason) or self.facts.leaves_rows_out:
             return None
-        if self.facts.leaves_rows_out or query.top.first.rows > limits().driver_rows:
+        if query.top is None:
+            return self._rows_of_one(query, self.one_row) if query.offer else None
+        if query.top.first is None or query.top.first.rows > limits().driver_rows:
             return None
         by = columns_in(*(each.value for each in query.top.by))
         for name, column in ((output.name, output.column) for output in query.outputs if output.column in by):
@@ -193,6 +211,19 @@ class Analysis:
                 return None
         text = query.top.first.text
         return replace(self, read=replace(query, top=None, text=text), text=replace(self.text, text=text))
+
+    def _rows_of_one(self, query: Query, one: OneRow | str) -> Self | None:
+        """The text of the rows of which the result is one."""
+        if isinstance(one, str):
+            return None
+        columns = tuple(map(OutputColumn, one.names))
+        text = replace(self.text, text=one.rows, columns=columns, required=frozenset())
+        facts = replace(self.facts, key=None, partitioned_by=(), needs_whole_keys=False)
+        try:
+            below = type(self).of(text, self.schemas, facts, self.asset)
+        except ViewError:
+            return None
+        return below if isinstance(below.read, Query) and have_same_rows(below.read, query) else None
 
     @cached_property
     def sums(self) -> Added | str:
@@ -229,7 +260,8 @@ class Analysis:
         if (why := query.why_whole) is not None:
             return self._whole(why, touch)
         if rows is not None and not touch.columns:
-            return Whole(NeedOfAllRows.PLAN, "its result is one row of all rows", None, touch)
+            more = f", and {self.one_row}" if isinstance(self.one_row, str) else ""
+            return Whole(NeedOfAllRows.PLAN, f"its result is one row of all rows{more}", None, touch)
         reads_whole = (
             None if rows is None else plan.why_read_whole(facts.followed) or rows.why_read_whole(facts.followed)
         )

@@ -4,10 +4,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from re import compile as pattern
 
-from lakehouse.views.algebra import Query
-from lakehouse.views.analysis import Analysis, Whole
+from lakehouse.views.algebra import FirstRows, Query
+from lakehouse.views.analysis import Analysis, ByKeys, Whole
 from lakehouse.views.plan import Image, KeyFacts, RowsPlan, SourceRows, Step, TouchedPlan
 from lakehouse.views.planner import rows_of_any_keys, rows_plan, touched_plan
+from lakehouse.views.steps.one_row import OneRow
 
 _PLAIN = pattern(r"`([A-Za-z_]\w*)`")
 
@@ -99,17 +100,23 @@ def how_followed(analysis: Analysis, why_no_sums: str | None, rows: RowsPlan | N
     verdict = analysis.verdict
     if verdict.touch is None:
         return (f"All rows are computed if one of its tables moved, because {verdict}.",)
-    following = follow(analysis.query, verdict.touch.columns, facts.followed, facts.small, rows)
+    above = verdict.above if isinstance(verdict, ByKeys) else None
+    query = analysis.query if above is None or analysis.below is None else analysis.below.query
+    following = follow(query, verdict.touch.columns, facts.followed, facts.small, rows)
     if isinstance(verdict, Whole):
         tables = " or ".join(path.table for path in following.paths if path.reaches)
         return (f"All rows are computed if a row of {tables} moved, because {verdict}.", *following.notes)
-    first = () if verdict.first is None else (_OF_TOP.format(verdict.first),)
-    return (*following.sentences, *first, f"The table is not kept by sums, because {why_no_sums}.")
-
-
-_OF_TOP = (
-    "The first {} rows are taken from those of the table and of the keys; all are computed if too many of them leave."
-)
+    match above:
+        case FirstRows(rows=number):
+            last = (
+                f"The first {number} rows are taken from those of the table and of the keys; all are computed if too "
+                "many of them leave."
+            )
+        case OneRow():
+            last = "Its one row follows from what it was, and from the rows of the keys before and after the changes."
+        case None:
+            last = f"The table is not kept by sums, because {why_no_sums}."
+    return (*following.sentences, last)
 
 
 def follow(

@@ -79,7 +79,7 @@ def read(
         _refuse_names(reading, query.outputs)
     root = simplify(query.node)
     _require_whole(reading, root)
-    return _with_top(reading, tree, reading.query(root, query.outputs))
+    return _with_top(reading, tree, replace(reading.query(root, query.outputs), offer=query.offer))
 
 
 def refuse_parameters(look: Look, args: Collection[str]) -> None:

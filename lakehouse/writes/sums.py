@@ -194,12 +194,19 @@ def why_recomputed(log: Log, head: Head, run: Run, sums: Sums) -> str | None:
     changes, cursor = sums.changes, run.cursor
     if not isinstance(cursor, Known) or cursor.mark.aggregate != sums.digest:
         return "its last commit had other sums of other rows, or none"
-    read = cursor.mark.reads.get(changes.name)
-    if read is None or read.version != changes.range.after:
-        return "its last run did not read up to where these changes begin"
+    if (why := why_other_beginning(cursor, changes)) is not None:
+        return why
     if isinstance(changes.content, Feed) and changes.content.archived:
         return "an archive need not hold each change once, as it was"
     return why_other_rows(log, head, cursor, run.partitions)
+
+
+def why_other_beginning(cursor: Known, changes: SourceRead) -> str | None:
+    """Why changes are not those since the table was written, as a clause; None if they are."""
+    read = cursor.mark.reads.get(changes.name)
+    if read is None or read.version != changes.range.after:
+        return "its last run did not read up to where these changes begin"
+    return None
 
 
 def as_marked_before(run: Run) -> Run:

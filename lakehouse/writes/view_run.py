@@ -32,18 +32,20 @@ from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.progress import Message, tell
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.views.adding import Added
+from lakehouse.views.algebra import FirstRows
 from lakehouse.views.analysis import Analysis, ByKeys, CheckedView, Verdict, Whole, check_text
 from lakehouse.views.explained import how_followed
 from lakehouse.views.on_spark.bound_text import BoundText
 from lakehouse.views.on_spark.computing import Computed, OfKeys, Unmoved, compute
 from lakehouse.views.on_spark.run_facts import bind, report_of, why_whole, with_key
-from lakehouse.views.on_spark.top import OfTop, compute_top
+from lakehouse.views.on_spark.top import OfTable, compute_above
 from lakehouse.views.query import names_in
+from lakehouse.views.steps.one_row import OneRow
 from lakehouse.views.view_text import ViewText, with_place
 from lakehouse.writes.aggregate import add_or_recompute
 from lakehouse.writes.merge import Merge
 from lakehouse.writes.overwrite import Overwrite, Replacement
-from lakehouse.writes.sums import Sums, as_marked_before, sums_of, why_recomputed
+from lakehouse.writes.sums import Sums, as_marked_before, sums_of, why_other_beginning, why_recomputed
 from lakehouse.writes.write import Write
 
 _NO_SUMS_YET = "its log does not say that it holds them. After the next run that computes all rows it is"
@@ -125,8 +127,7 @@ def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -
             write = Merge(rows, touched)
             if need is not None:
                 how, answer = f"{how}; {read_whole}", answer_by_policy(need, refresh)
-        case OfTop(rows=rows, of_keys=OfKeys(touched=touched, plan=plan, need=need, read_whole=read_whole)):
-            how = f"its first rows, from those of the table and of touched keys ({', '.join(touched.columns)})"
+        case OfTable(rows=rows, how=how, of_keys=OfKeys(plan=plan, need=need, read_whole=read_whole)):
             sums = _clause_of_no_sums(bound.analysis)
             write = _write_of_rows(run, rows)
             if need is not None:
@@ -146,7 +147,7 @@ def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -
     return (run, None) if write is None else write.complete(spark, run)
 
 
-def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Computed | OfTop | Sums:
+def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Computed | OfTable | Sums:
     """What the table is to hold; the sums if what changes bring and take away is to be added to them.
 
     Raises:
@@ -172,17 +173,20 @@ def or_beginning(spark: Callable[[], SparkSession], run: Run, whole: Whole) -> W
     return Whole(NeedOfAllRows.BEGINNING, "its table is empty") if is_empty else whole
 
 
-def _compute_by_verdict(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Computed | OfTop:
+def _compute_by_verdict(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Computed | OfTable:
     """What the table is to hold, as far as the verdict of the text lets changes be followed."""
     refresh, head, cursor = run.asset.policy.chosen_refresh, run.head, run.cursor
     match bound.analysis.verdict:
-        case ByKeys(first=int()) if run.owned is not None:
-            return Whole(NeedOfAllRows.PLAN, "rows that its table does not own may be others than the first rows")
-        case ByKeys(first=int()) if head is not None and run.slice is None and isinstance(cursor, Known):
-            why = why_other_rows(run.ref.log(spark), head, cursor, run.partitions)
-            if why is not None:
-                return Whole(NeedOfAllRows.READ, why)
-            return compute_top(bound, refresh, lambda: TableVersion.of(spark(), run.ref, head).rows())
+        case ByKeys(above=FirstRows() | OneRow()) if run.owned is not None:
+            return Whole(NeedOfAllRows.PLAN, "rows that its table does not own may be others than those of the result")
+        case ByKeys(above=FirstRows() | OneRow()) if head and run.slice is None and isinstance(cursor, Known):
+            why = [why_other_rows(run.ref.log(spark), head, cursor, run.partitions)]
+            why += [why_other_beginning(cursor, read) for read in bound.reads.values()]
+            if (first := next(filter(None, why), None)) is not None:
+                return Whole(NeedOfAllRows.READ, first)
+            return compute_above(bound, refresh, lambda: TableVersion.of(spark(), run.ref, head).rows())
+        case ByKeys(above=OneRow()):
+            return Whole(NeedOfAllRows.READ, "its table has no position for all of its rows")
         case _:
             is_replaceable = may_replace(run.asset, head) and not run.may_change_sides
             return compute(

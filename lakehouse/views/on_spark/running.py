@@ -49,6 +49,12 @@ class Execution:
             rows = compute_once(last(keys) if place == len(steps) else keys, few=self._follows_from_few(step.sql))
             self._keys[step.name] = rows if isinstance(rows, Local) else _to_send(rows)
 
+    def over(self, tables: Mapping[str, PinnedTable]) -> "Execution":
+        """The plans over other rows of the tables, with the rows of the steps so far."""
+        other = Execution(self.spark, tables, self.args)
+        other._keys.update(self._keys)
+        return other
+
     def keys(self, step: str) -> Local | DataFrame:
         """The rows of a step, at the driver if they are few."""
         return self._keys[step]

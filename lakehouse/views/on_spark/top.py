@@ -1,4 +1,4 @@
-"""The first rows of a result: those of its table and of touched keys tell them, unless too many rows leave."""
+"""Results that the rows of their table and of touched keys tell together: the first of some rows, or one of all."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,30 +14,34 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import matching, small
-from lakehouse.views.algebra import Query, Top
-from lakehouse.views.analysis import Whole
+from lakehouse.views.algebra import FirstRows, Query, Top
+from lakehouse.views.analysis import ByKeys, Whole
 from lakehouse.views.on_spark.bound_text import BoundText
 from lakehouse.views.on_spark.computing import OfKeys, Unmoved, compute
+from lakehouse.views.on_spark.row_after import row_after
+from lakehouse.views.steps.one_row import OneRow
 from lakehouse.views.steps.relations import print_sql, replace_columns
 
 _IS_LAST = "__is_last"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class OfTop:
-    """The first rows of a result.
+class OfTable:
+    """What the rows of a table and those of touched keys tell together.
 
     Args:
-        rows: The rows.
-        of_keys: The rows of touched keys, some of which may be among them.
+        rows: All rows of the result.
+        of_keys: The rows of touched keys.
+        how: What they are, in words.
     """
 
     rows: DataFrame
     of_keys: OfKeys
+    how: str
 
 
-def compute_top(bound: BoundText, refresh: Refresh, table: Callable[[], DataFrame]) -> Whole | OfTop | Unmoved:
-    """The rows that a table is to hold whose text ends with a LIMIT.
+def compute_above(bound: BoundText, refresh: Refresh, table: Callable[[], DataFrame]) -> Whole | OfTable | Unmoved:
+    """The rows that a table is to hold whose text takes the first of some rows, or makes one of them.
 
     Args:
         bound: The text over its pinned tables.
@@ -47,18 +51,35 @@ def compute_top(bound: BoundText, refresh: Refresh, table: Callable[[], DataFram
     Raises:
         ViewError: Changes cannot be followed.
     """
-    analysis, top = bound.analysis.below, bound.query.top
-    assert analysis is not None, "the verdict says that the first rows are kept"
-    assert top is not None, "the verdict says that the first rows are kept"
-    match compute(BoundText(analysis, bound.execution), refresh, lambda: None):
+    analysis, verdict = bound.analysis.below, bound.analysis.verdict
+    assert analysis is not None, "the verdict says that the rows below are followed"
+    assert isinstance(verdict, ByKeys), "the verdict says that the rows below are followed"
+    below = BoundText(analysis, bound.execution)
+    match compute(below, refresh, lambda: None):
         case OfKeys() as of_keys if (why := _too_many(of_keys, refresh)) is not None:
             return Whole(NeedOfAllRows.COST, why)
         case OfKeys() as of_keys:
-            rows = first_rows(table(), of_keys, top, bound.query)
-            why = "too many of its first rows leave"
-            return Whole(NeedOfAllRows.SOME_KEYS, why) if rows is None else OfTop(rows, of_keys)
+            rows, how = _result(bound, below, verdict.above, of_keys, table())
+            return Whole(NeedOfAllRows.SOME_KEYS, rows) if isinstance(rows, str) else OfTable(rows, of_keys, how)
         case Whole() | Unmoved() as computed:
             return computed
+
+
+def _result(
+    bound: BoundText, below: BoundText, above: FirstRows | OneRow | None, of_keys: OfKeys, table: DataFrame
+) -> tuple[DataFrame | str, str]:
+    """The rows of the result, or why they are not told, as a clause; and what they are, in words."""
+    columns = ", ".join(of_keys.touched.columns)
+    match above:
+        case OneRow() as one:
+            rows = row_after(table, bound.rows.schema, below, of_keys, one)
+            return rows, f"its one row, from what it was and the rows of touched keys ({columns}), before and after"
+        case _:
+            rows = first_rows(table, of_keys, bound.query)
+            why = "too many of its first rows leave"
+            return (why if rows is None else rows), (
+                f"its first rows, from those of the table and of touched keys ({columns})"
+            )
 
 
 def _too_many(of_keys: OfKeys, refresh: Refresh) -> str | None:
@@ -71,7 +92,7 @@ def _too_many(of_keys: OfKeys, refresh: Refresh) -> str | None:
             return None
 
 
-def first_rows(table: DataFrame, of_keys: OfKeys, top: Top, query: Query) -> DataFrame | None:
+def first_rows(table: DataFrame, of_keys: OfKeys, query: Query) -> DataFrame | None:
     """The first rows of a result after changes; None if they are not told by the table and the rows of touched keys.
 
     The rows of untouched keys that are not in the table come after its last row. So the first rows are known if as many
@@ -81,7 +102,8 @@ def first_rows(table: DataFrame, of_keys: OfKeys, top: Top, query: Query) -> Dat
     """
     rows, columns = of_keys.rows, of_keys.rows.columns
     stored = small(table.select(*map(quote, columns))) if fold(columns) <= fold(table.columns) else None
-    if stored is None or top.first is None:
+    top = query.top
+    if stored is None or top is None or top.first is None:
         return None
     rest = matching(stored.frame, of_keys.touched.keys, of_keys.touched.columns, "left_anti")
     candidates = rest.union(rows).withColumn(_IS_LAST, F.lit(False))

@@ -58,7 +58,7 @@ def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tup
         inner = [_own_side(state, condition, node) for condition in state.correlated]
         groups = dict.fromkeys([*(output.column for output in outputs), *inner])
         node = Aggregation(node, tuple(groups), {})
-    return ReadQuery(node, outputs, state.correlated, is_one_row, of_none)
+    return ReadQuery(node, outputs, state.correlated, is_one_row, of_none, block.scope.offer if is_one_row else {})
 
 
 @dataclass(frozen=True, eq=False, slots=True)

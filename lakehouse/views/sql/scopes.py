@@ -10,6 +10,7 @@ from typing import TypeAlias
 from sqlglot import exp
 from sqlglot.expressions.core import Expr, Expression
 
+from lakehouse.delta.text import quote
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import Node, Output, Query, column
 from lakehouse.views.sql.parsing import CALLED, Parsed
@@ -50,6 +51,14 @@ class Scope:
         """The scope of both."""
         return Scope(self.relations + other.relations, self.visible + other.visible, self.hidden + other.hidden)
 
+    @property
+    def offer(self) -> Mapping[str, str]:
+        """The columns by their unique names, each as SQL names it; none that only the name of a subquery could tell."""
+        names = [output.name.lower() for output in self.visible]
+        alone = {output.column: quote(output.name) for output in self.visible if names.count(output.name.lower()) == 1}
+        columns = ((each, output) for each in self.relations if each.alias for output in each.columns)
+        return alone | {output.column: f"{quote(each.alias)}.{quote(output.name)}" for each, output in columns}
+
     def star_of(self, relation: FromItem) -> tuple[Output, ...]:
         """The columns of `relation.*` in Spark's order: the hidden ones stand first."""
         own = {output.column for output in relation.columns}
@@ -79,6 +88,7 @@ class ReadQuery:
         correlated: Its conditions over columns of the query around it.
         is_one_row: Whether it is an aggregate of all rows, which has a row even of none.
         of_none: Of an aggregate of all rows, what each column is if there are none.
+        offer: Of an aggregate of all rows, what its FROM offers: columns by their unique names, each as SQL names it.
     """
 
     node: Node
@@ -86,6 +96,7 @@ class ReadQuery:
     correlated: tuple[Expression, ...] = ()
     is_one_row: bool = False
     of_none: Mapping[str, Expression] = field(default_factory=dict[str, Expression])
+    offer: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -248,6 +259,8 @@ def type_of(expression: Expression, types: Mapping[str, str]) -> str | None:
             return expression.args["to"].sql(dialect="spark").lower().replace(" ", "")
         case exp.Count():
             return "bigint"
+        case exp.Sum():
+            return _type_of_sum(type_of(expression.this, types))
         case exp.Boolean():
             return "boolean"
         case exp.Literal() if expression.is_string:
@@ -265,6 +278,14 @@ def type_of(expression: Expression, types: Mapping[str, str]) -> str | None:
             return type_of(expression.this, types)
         case _:
             return None
+
+
+def _type_of_sum(kind: str | None) -> str | None:
+    """The type of a sum of values of a type."""
+    if kind in {"tinyint", "smallint", "int", "bigint"}:
+        return "bigint"
+    match = re.fullmatch(r"decimal\((\d+),(\d+)\)", kind or "")
+    return None if match is None else f"decimal({min(int(match[1]) + 10, 38)},{match[2]})"
 
 
 _SIMPLE = frozenset(

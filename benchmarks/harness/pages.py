@@ -52,15 +52,16 @@ def section_of(subject: Subject, result: Result) -> str:
 
 
 def missed_goals(results: Sequence[Result]) -> str:
-    missed = [
-        f"- {TITLES[suite_of(result)]}: {goal.what}; measured {goal.measured}"
-        for result in results
-        for goal in result.goals
-        if goal.reached is False
-    ]
+    """The goals that were missed, a line for each suite."""
+    missed = dict[str, list[str]]()
+    for result in results:
+        for goal in result.goals:
+            if goal.reached is False:
+                missed.setdefault(TITLES[suite_of(result)], []).append(f"{goal.what} ({goal.measured})")
     aims = [goal for result in results for goal in result.goals if goal.reached is not None]
-    counted = f"{sum(goal.reached is True for goal in aims)} of {len(aims)} goals are reached. These are missed:"
-    return "\n".join([f"## Goals that were missed\n\n{counted}\n", *missed])
+    counted = f"{sum(goal.reached is True for goal in aims)} of {len(aims)} goals are reached. These are missed, with what was measured:"
+    listed = (f"- {title}: {'; '.join(goals)}" for title, goals in missed.items())
+    return "\n".join([f"## Goals that were missed\n\n{counted}\n", *listed])
 
 
 def page_of(results: Sequence[Result]) -> str:

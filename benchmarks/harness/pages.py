@@ -59,7 +59,8 @@ def missed_goals(results: Sequence[Result]) -> str:
             if goal.reached is False:
                 missed.setdefault(TITLES[suite_of(result)], []).append(f"{goal.what} ({goal.measured})")
     aims = [goal for result in results for goal in result.goals if goal.reached is not None]
-    counted = f"{sum(goal.reached is True for goal in aims)} of {len(aims)} goals are reached. These are missed, with what was measured:"
+    reached = sum(goal.reached is True for goal in aims)
+    counted = f"{reached} of {len(aims)} goals are reached. These are missed, with what was measured:"
     listed = (f"- {title}: {'; '.join(goals)}" for title, goals in missed.items())
     return "\n".join([f"## Goals that were missed\n\n{counted}\n", *listed])
 

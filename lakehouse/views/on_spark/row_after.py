@@ -11,7 +11,7 @@ from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import Local, small
 from lakehouse.views.on_spark.bound_text import BoundText, types_of
 from lakehouse.views.on_spark.computing import OfKeys
-from lakehouse.views.steps.one_row import Kind, OneRow, Total
+from lakehouse.views.steps.one_row import AggregateFunction, OneRow, Total
 
 _UNKNOWN = "__unknown"
 _MOST_PLACES = 30
@@ -23,6 +23,7 @@ class _Column:
     """A column of the row, as SQL.
 
     Args:
+        field: Its name and type.
         count: How many values rows have for it.
         made: What they make of these values.
         now: Its value, over what it `was`, and the two of the rows that `went` and `came`.
@@ -40,10 +41,10 @@ class _Column:
         was, went, came = f"was_{place}", f"went_{place}", f"came_{place}"
         went_n, came_n = f"went_n_{place}", f"came_n_{place}"
         made, now = "NULL", f"CASE WHEN {was} - {went_n} + {came_n} >= 0 THEN {was} - {went_n} + {came_n} END"
-        match total.kind:
-            case Kind.COUNT:
+        match total.function:
+            case AggregateFunction.COUNT:
                 pass
-            case Kind.SUM:
+            case AggregateFunction.SUM:
                 places = _places(kind)
                 made = f"try_sum(CAST({value} AS DECIMAL(38,{places})))"
                 exact = f"DECIMAL(36,{places})"  # two sums of three such numbers have 38 digits
@@ -54,9 +55,9 @@ class _Column:
                 sum_ = f"(try_cast({was} AS {exact}) - {less} + {more})"
                 may_be_none = f"WHEN {sum_} = 0 AND {came_n} = 0 AND {went_n} > 0 THEN NULL " if total.is_null else ""
                 now = f"CASE WHEN {was} IS NULL THEN {came} {may_be_none}ELSE {sum_} END"
-            case Kind.MIN | Kind.MAX:
-                made = f"{total.kind.value}({value})"
-                beyond, best = ("<", "greatest") if total.kind is Kind.MAX else (">", "least")
+            case AggregateFunction.MIN | AggregateFunction.MAX:
+                made = f"{total.function.value}({value})"
+                beyond, best = ("<", "greatest") if total.function is AggregateFunction.MAX else (">", "least")
                 now = (
                     f"CASE WHEN {was} IS NULL THEN {came} WHEN {went} IS NULL OR {went} {beyond} {was} "
                     f"THEN {best}({was}, {came}) WHEN {went} = {was} AND NOT {came} {beyond} {was} THEN {came} END"

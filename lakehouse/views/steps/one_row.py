@@ -28,7 +28,7 @@ from lakehouse.views.sql.scopes import type_of
 from lakehouse.views.sql.tokens import Token
 
 
-class Kind(Enum):
+class AggregateFunction(Enum):
     """What a column makes of the values of all rows."""
 
     COUNT = "count"
@@ -43,13 +43,13 @@ class Total:
 
     Args:
         name: Its name.
-        kind: What it makes of the values.
+        function: What it makes of the values.
         value: The column of the rows that holds the values; None of count(*).
         is_null: Whether it is NULL of no value.
     """
 
     name: str
-    kind: Kind
+    function: AggregateFunction
     value: str | None
     is_null: bool
 
@@ -103,10 +103,10 @@ def _one_row(query: Query, keys: Mapping[str, tuple[str, ...]]) -> OneRow:
         if call is None or aggregate is None or kind is None:
             raise _NotOneRowError(f"{output.name} is no plain count, sum of exact numbers, minimum or maximum")
         value = None
-        if kind is not Kind.COUNT or not isinstance(aggregate.this, exp.Star | exp.Literal):
+        if kind is not AggregateFunction.COUNT or not isinstance(aggregate.this, exp.Star | exp.Literal):
             value = f"value_{len(values) + 1}"
             values[value] = _within(parsed, call)
-        totals.append(Total(output.name, kind, value, is_null and kind is not Kind.COUNT))
+        totals.append(Total(output.name, kind, value, is_null and kind is not AggregateFunction.COUNT))
     columns = {unique: query.offer[unique] for unique in _by_which_followed(query, aggregation.node, keys)}
     named = values | _names(columns.values(), values)
     selected = ", ".join(f"{sql} AS {quote(name)}" for name, sql in named.items())
@@ -140,14 +140,14 @@ def _call_of(item: Expr) -> tuple[Expr | None, bool]:
     """The call of an aggregate in a column of SELECT, if the column is one, and whether it may be NULL."""
     is_zero_of_none = isinstance(item, exp.Coalesce) and item.expressions == [exp.Literal.number(0)]
     call = item.this if is_zero_of_none else item
-    return (call if call.meta.get(CALLED) in {each.value for each in Kind} else None), not is_zero_of_none
+    return (call if call.meta.get(CALLED) in {each.value for each in AggregateFunction} else None), not is_zero_of_none
 
 
 _ORDERED = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "string", "boolean"}
 """Types whose equal values are the same value."""
 
 
-def _kind_of(query: Query, aggregate: Expression) -> Kind | None:
+def _kind_of(query: Query, aggregate: Expression) -> AggregateFunction | None:
     """What an aggregate makes of all rows; None if it follows from no change."""
     argument = aggregate.this
     if isinstance(argument, exp.Distinct) or aggregate.expressions or aggregate.find(exp.Select) is not None:
@@ -155,13 +155,13 @@ def _kind_of(query: Query, aggregate: Expression) -> Kind | None:
     kind = type_of(argument, query.types) or ""
     match aggregate:
         case exp.Count():
-            return Kind.COUNT
+            return AggregateFunction.COUNT
         case exp.Sum() if is_exact(query, argument):
-            return Kind.SUM
+            return AggregateFunction.SUM
         case exp.Min() if kind in _ORDERED or kind.startswith("decimal"):
-            return Kind.MIN
+            return AggregateFunction.MIN
         case exp.Max() if kind in _ORDERED or kind.startswith("decimal"):
-            return Kind.MAX
+            return AggregateFunction.MAX
         case _:
             return None
 

@@ -1,7 +1,8 @@
 """The plan of a view as values: SQL with places for relations, and the steps whose rows are keys for what follows."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from re import compile as pattern
 from typing import TypeAlias
@@ -104,9 +105,28 @@ class Step:
     why: str
 
 
+def fuse(steps: Sequence[Step]) -> list[Step]:
+    """The same steps in fewer queries: what one later step alone reads becomes a part of that step.
+
+    A step by whose keys rows are sought stays, because these keys come to the driver. So does the last one.
+    """
+    uses = Counter(place.step for step in steps for place in step.sql if isinstance(place, Found))
+    places = [place for step in steps for place in step.sql if isinstance(place, SourceRows)]
+    sought = {one.step for place in places for alternative in place.any_of for one in alternative}
+    parts, fused = dict[str, Sql](), list[Step]()
+    for step in steps:
+        of_places = (parts.get(place.step, (place,)) if isinstance(place, Found) else (place,) for place in step.sql)
+        sql = tuple(part for parts_of_place in of_places for part in parts_of_place)
+        if uses[step.name] == 1 and step.name not in sought:
+            parts[step.name] = ("(", *sql, ")")
+        else:
+            fused.append(replace(step, sql=sql))
+    return fused
+
+
 @dataclass(frozen=True, slots=True)
 class TouchedPlan:
-    """How the keys are found whose rows may differ.
+    """How the keys are uses whose rows may differ.
 
     Args:
         steps: The queries, in the order in which they run.

@@ -14,7 +14,7 @@ import sqlglot
 
 from lakehouse.delta.text import quote
 from lakehouse.views.algebra import Query
-from lakehouse.views.plan import Found, Image, KeyFacts, Restriction, RowsPlan, SourceRows, Sql, Step, TouchedPlan
+from lakehouse.views.plan import Found, Image, KeyFacts, Restriction, RowsPlan, SourceRows, Sql, Step, TouchedPlan, fuse
 from lakehouse.views.planner import rows_plan, touch_columns, touched_plan
 from lakehouse.views.touch import choose_touch
 from lakehouse.views.view_text import NotFollowedError
@@ -180,7 +180,7 @@ class ViewTable:
         if plan.whole:
             self.compute()
             return 0
-        for one in plan.steps:
+        for one in fuse(plan.steps):
             self.take(one)
         if plan.touched is None or not (count := self.tables.run(f"SELECT count(*) FROM {plan.touched}")[0][0]):
             return 0

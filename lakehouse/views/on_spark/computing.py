@@ -23,7 +23,7 @@ from lakehouse.views.analysis import Whole
 from lakehouse.views.on_spark.bound_text import BoundText, are_as_read, convert_keys, keeps_keys_apart
 from lakehouse.views.on_spark.key_conditions import with_values
 from lakehouse.views.on_spark.running import PinnedTable
-from lakehouse.views.plan import CHANGES, Image, KeyFacts, RowsPlan, SourceRows, TouchedPlan
+from lakehouse.views.plan import CHANGES, Image, KeyFacts, RowsPlan, SourceRows, TouchedPlan, fuse
 from lakehouse.views.planner import rows_of_any_keys, rows_plan, touch_columns
 from lakehouse.views.view_text import NotFollowedError
 
@@ -127,7 +127,7 @@ def find_keys(
     why = why_every_key(bound.query, plan, bound.execution.tables)
     if why is not None:
         return why
-    bound.execution.run(plan.steps, lambda keys: owned(keys, plan.touch))
+    bound.execution.run(fuse(plan.steps), lambda keys: owned(keys, plan.touch))
     return bound.execution.keys(plan.touched)
 
 

@@ -1,13 +1,14 @@
 """By which columns a view's changes are followed, in how many steps, and what its key and its sums are: without data."""
 
 import re
+from collections import Counter
 
 import pytest
 
 from lakehouse.errors.views import ViewError
 from lakehouse.views.explained import follow
 from lakehouse.views.functions import AGGREGATES, WINDOW_FUNCTIONS
-from lakehouse.views.plan import Image, KeyFacts, Restriction, SourceRows, TouchedPlan
+from lakehouse.views.plan import Found, Image, KeyFacts, Restriction, SourceRows, TouchedPlan, fuse
 from lakehouse.views.planner import rows_of_any_keys, rows_plan, touched_plan
 from lakehouse.views.query import names_in, read
 from lakehouse.views.touch import choose_touch, table_key
@@ -91,6 +92,23 @@ def test_changes_of_all_tables_take_one_step_for_each_edge_of_the_join(number: i
     steps = touched_plan(query, choose_touch(query, ()).columns, set(tpch.SCHEMAS)).steps
 
     assert len(steps) == tables + (tables - 1) + 1
+
+
+@for_each("number", TOUCH)
+def test_what_one_step_alone_reads_is_no_query_of_its_own(number: int):
+    query = read(tpch.QUERIES[number], tpch.SCHEMAS)
+    steps = touched_plan(query, choose_touch(query, ()).columns, set(tpch.SCHEMAS)).steps
+    queries_of_steps = fuse(steps)
+
+    places = [place for step in queries_of_steps for place in step.sql if not isinstance(place, str)]
+    uses = Counter(place.step for place in places if isinstance(place, Found))
+    sought = {one.step for place in places if isinstance(place, SourceRows) for each in place.any_of for one in each}
+    assert all(uses[step.name] > 1 or step.name in sought for step in queries_of_steps[:-1])
+    assert uses.keys() | sought <= {step.name for step in queries_of_steps}
+    assert queries_of_steps[-1].name == steps[-1].name
+    assert sum(isinstance(place, SourceRows) for step in steps for place in step.sql) == sum(
+        isinstance(place, SourceRows) for place in places
+    )
 
 
 def test_a_change_that_has_the_key_needs_no_other_table():

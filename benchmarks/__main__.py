@@ -36,7 +36,7 @@ MORE = (
     "frozen",
     "branch",
 )
-LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts", "views", "frozen", "branch")
+LARGE = ("growth", "matrix", "graph", "scd", "history", "extracts", "frozen", "branch")
 APART = ("contention", "cold", "live", "stores", "scale")
 """Suites that have a target of their own in the Makefile."""
 

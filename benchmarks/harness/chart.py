@@ -47,7 +47,14 @@ COLOURS = (OURS, "#d9822b", "#3aa675", "#b05cc6", OTHERS)
 TALL, EDGE, FOOT = 260, 60, 40
 
 
-def lines(title: str, unit: str, axis: str, drawn: Sequence[Line], marks: Sequence[float] = ()) -> str:
+def lines(
+    title: str,
+    unit: str,
+    axis: str,
+    drawn: Sequence[Line],
+    marks: Sequence[float] = (),
+    ticks: Sequence[tuple[float, str]] = (),
+) -> str:
     """An SVG with lines from the left to the right.
 
     Args:
@@ -56,6 +63,7 @@ def lines(title: str, unit: str, axis: str, drawn: Sequence[Line], marks: Sequen
         axis: What is counted to the right.
         drawn: The lines; one without points is left out.
         marks: Where something happened: a thin line from the top to the bottom.
+        ticks: Where a text stands below the axis, and the text; without any the largest number stands there.
     """
     drawn = [line for line in drawn if line.points]
     right = max((x for line in drawn for x, _ in line.points), default=1) or 1
@@ -65,6 +73,7 @@ def lines(title: str, unit: str, axis: str, drawn: Sequence[Line], marks: Sequen
     def at(x: float, y: float) -> str:
         return f"{EDGE + room * x / right:.1f},{GAP + high * (1 - y / top):.1f}"
 
+    counted = axis if ticks else f"{right:.0f} {axis}"
     box = f'viewBox="0 0 {WIDTH} {TALL}" role="img" font-family="sans-serif" font-size="13"'
     base = GAP + high
     parts = [
@@ -78,7 +87,11 @@ def lines(title: str, unit: str, axis: str, drawn: Sequence[Line], marks: Sequen
         f'<path d="M{at(0, top)} L{at(0, 0)} L{at(right, 0)}" stroke="{TEXT}" fill="none"/>',
         f'<text x="{EDGE - 6}" y="{GAP + 10}" text-anchor="end">{top:.0f} {escape(unit)}</text>',
         f'<text x="{EDGE - 6}" y="{base}" text-anchor="end">0</text>',
-        f'<text x="{EDGE + room}" y="{base + 20}" text-anchor="end">{right:.0f} {escape(axis)}</text>',
+        *(
+            f'<text x="{EDGE + room * x / right:.1f}" y="{base + 20}" text-anchor="middle">{escape(text)}</text>'
+            for x, text in ticks
+        ),
+        f'<text x="{EDGE + room}" y="{base + (36 if ticks else 20)}" text-anchor="end">{escape(counted)}</text>',
     ]
     for index, line in enumerate(drawn):
         colour, y = COLOURS[index % len(COLOURS)], GAP + 12 + 20 * index

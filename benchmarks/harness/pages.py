@@ -1,9 +1,11 @@
 """docs/benchmarks.md with a picture for each subject, and the tables of each suite as a text, from all results."""
 
+import re
 from collections.abc import Sequence
+from math import log10
 from pathlib import Path
 
-from benchmarks.harness.chart import bars
+from benchmarks.harness.chart import Line, bars, lines
 from benchmarks.harness.report import PROJECT, Result, kept, table
 from benchmarks.subjects import OTHERS, SUBJECTS, TITLES, Subject
 
@@ -25,11 +27,36 @@ def file_of(suite: str) -> str:
 def chart_of(subject: Subject, result: Result) -> str:
     """The picture of a subject: one column of its rows."""
     column, unit = list(result.columns).index(subject.drawn), subject.drawn.removeprefix("wall ")
-    lines = [
+    if subject.curves:
+        return curves_of(subject, result, column)
+    drawn = [
         (row[0], float(row[column].replace(",", "")), "ours" in row[0] or "view" in row[0])
         for row in rows_of(subject, result)
     ]
-    return bars(f"{subject.title}: {subject.drawn}", unit, lines)
+    return bars(f"{subject.title}: {subject.drawn}", unit, drawn)
+
+
+_BY_SHARE = re.compile(r"(?P<beginning>.+), (?P<percent>[\d.]+) %: (?P<who>.+)")
+
+
+def curves_of(subject: Subject, result: Result, column: int) -> str:
+    """The picture of a subject whose rows differ by a share: a line for each contestant, over the share's logarithm."""
+    named = [(match, row) for row in result.rows if (match := _BY_SHARE.fullmatch(row[0])) is not None]
+    shares = sorted({float(match["percent"]) for match, _ in named})
+    drawn = [
+        Line(
+            f"{beginning}: {who}",
+            [
+                (log10(float(match["percent"]) / shares[0]), float(row[column].replace(",", "")))
+                for match, row in named
+                if (match["beginning"], match["who"]) == (beginning, who)
+            ],
+        )
+        for beginning in subject.curves
+        for who in dict.fromkeys(row[0].rpartition(": ")[2] for row in rows_of(subject, result))
+    ]
+    ticks = [(log10(share / shares[0]), f"{share:g} %") for share in shares]
+    return lines(f"{subject.title}: {subject.drawn}", subject.drawn, "of the rows changed", drawn, ticks=ticks)
 
 
 def rows_of(subject: Subject, result: Result) -> list[Sequence[str]]:

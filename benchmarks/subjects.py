@@ -111,8 +111,8 @@ SUBJECTS = (
             for who in ("view", "R3 recompute")
         ),
         curves=("filter", "join"),
-        says="From 1 % on all rows replace the table. The aggregate has 100,000, which are compared: its readers see "
-        "only those that differ.",
+        says="From 1 % on all rows replace the table. The aggregate's 100,000 rows are compared: readers see "
+        "only what differs.",
     ),
     Subject(
         title="Eight writers of one table",

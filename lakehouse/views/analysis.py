@@ -223,7 +223,7 @@ class Analysis:
             below = type(self).of(text, self.schemas, facts, self.asset)
         except ViewError:
             return None
-        return below if isinstance(below.read, Query) and have_same_rows(below.read, query) else None
+        return below if isinstance(below.read, Query) and have_same_rows(one, below.read, query) else None
 
     @cached_property
     def sums(self) -> Added | str:
@@ -260,8 +260,10 @@ class Analysis:
         if (why := query.why_whole) is not None:
             return self._whole(why, touch)
         if rows is not None and not touch.columns:
-            more = f", and {self.one_row}" if isinstance(self.one_row, str) else ""
-            return Whole(NeedOfAllRows.PLAN, f"its result is one row of all rows{more}", None, touch)
+            below = None if self.below is None else self.below.verdict.more
+            more = self.one_row if isinstance(self.one_row, str) else below
+            clause = f"its result is one row of all rows{'' if more is None else f', and {more}'}"
+            return Whole(NeedOfAllRows.PLAN, clause, None, touch)
         reads_whole = (
             None if rows is None else plan.why_read_whole(facts.followed) or rows.why_read_whole(facts.followed)
         )

@@ -58,7 +58,7 @@ CLAUSES = {
     "GROUP BY, HAVING": f"SELECT c.city, sum(o.amount) AS s {_JOINED.format('')} GROUP BY c.city HAVING count(*) > 1",
     "GROUP BY ALL": "SELECT status, count(*) AS n FROM orders GROUP BY ALL",
     "a group by a count": "SELECT n, count(*) AS m FROM (SELECT customer, count(*) AS n FROM orders GROUP BY customer) GROUP BY n",
-    "an aggregate of all rows": "SELECT count(*) AS n, sum(amount) AS s, min(at) AS first, max(at) AS last FROM orders",
+    "an aggregate of all rows": "SELECT count(DISTINCT customer) AS n, sum(amount) AS s, min(at) AS first, max(at) AS last FROM orders",
     "ROLLUP, CUBE": "SELECT city, segment, count(*) AS n FROM customers GROUP BY ROLLUP (city, segment)",
     "ROLLUP behind a column": "SELECT city, segment, count(*) AS n FROM customers GROUP BY city, ROLLUP (segment)",
     "GROUPING SETS": "SELECT city, segment, count(*) AS n FROM customers GROUP BY GROUPING SETS ((city), (city, segment))",

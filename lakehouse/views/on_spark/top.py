@@ -22,7 +22,7 @@ from lakehouse.views.on_spark.row_after import row_after
 from lakehouse.views.steps.one_row import OneRow
 from lakehouse.views.steps.relations import print_sql, replace_columns
 
-_IS_LAST = "__is_last"
+_IS_LAST, _NUMBER = "__is_last", "__number"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -55,7 +55,7 @@ def compute_above(bound: BoundText, refresh: Refresh, table: Callable[[], DataFr
     assert analysis is not None, "the verdict says that the rows below are followed"
     assert isinstance(verdict, ByKeys), "the verdict says that the rows below are followed"
     below = BoundText(analysis, bound.execution)
-    match compute(below, refresh, lambda: None):
+    match compute(below, refresh, lambda: _number_of_values(verdict.above, table)):
         case OfKeys() as of_keys if (why := _too_many(of_keys, refresh)) is not None:
             return Whole(NeedOfAllRows.COST, why)
         case OfKeys() as of_keys:
@@ -80,6 +80,14 @@ def _result(
             return (why if rows is None else rows), (
                 f"its first rows, from those of the table and of touched keys ({columns})"
             )
+
+
+def _number_of_values(above: FirstRows | OneRow | None, table: Callable[[], DataFrame]) -> int | None:
+    """How many values the one row counts, each of which is a key; None if it does not say."""
+    if not isinstance(above, OneRow) or above.number is None:
+        return None
+    rows = small(table().select(F.col(quote(above.number)).cast("bigint").alias(_NUMBER)))
+    return rows.column(_NUMBER).to_pylist()[0] if rows is not None and rows.rows == 1 else None
 
 
 def _too_many(of_keys: OfKeys, refresh: Refresh) -> str | None:

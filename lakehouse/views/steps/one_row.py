@@ -1,7 +1,7 @@
 """When a text is one row of all rows that follows from what it was, and from the rows that went and came."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -59,14 +59,16 @@ class OneRow:
     """One row of all rows.
 
     Args:
-        rows: The text of these rows.
+        rows: The text of these rows; if values are counted once each, there is a row for each value.
         names: The names of their columns, in order.
         totals: The columns of the one row, in order.
+        number: The column of the one row that counts these values; None if the rows are not grouped.
     """
 
     rows: str
     names: tuple[str, ...]
     totals: tuple[Total, ...]
+    number: str | None = None
 
 
 class _NotOneRowError(Exception):
@@ -95,26 +97,90 @@ def _one_row(query: Query, keys: Mapping[str, tuple[str, ...]]) -> OneRow:
     if not isinstance(tree, exp.Select) or not query.offer or not isinstance(aggregation, Aggregation):
         raise _NotOneRowError("its outermost part is more than an aggregate of all rows")
     _require_repeatable(query, aggregation.node)
+    calls = [
+        _Call.of(query, parsed, item, output.name, _aggregate(new, output.column, aggregation.aggregates))
+        for item, output in zip(tree.expressions, query.outputs, strict=True)
+    ]
+    groups = {call.words: call.name for call in calls if call.is_distinct}
+    if len(groups) > 1:
+        raise _NotOneRowError("it counts the values of two columns once each")
     totals, values = list[Total](), dict[str, str]()
-    for item, output in zip(tree.expressions, query.outputs, strict=True):
-        call, is_null = _call_of(item.unalias())
-        aggregate = _aggregate(new.get(output.column, column(output.column)), aggregation.aggregates)
-        kind = None if aggregate is None else _kind_of(query, aggregate)
-        if call is None or aggregate is None or kind is None:
-            raise _NotOneRowError(f"{output.name} is no plain count, sum of exact numbers, minimum or maximum")
-        value = None
-        if kind is not AggregateFunction.COUNT or not isinstance(aggregate.this, exp.Star | exp.Literal):
-            value = f"value_{len(values) + 1}"
-            values[value] = _within(parsed, call)
-        totals.append(Total(output.name, kind, value, is_null and kind is not AggregateFunction.COUNT))
-    columns = {unique: query.offer[unique] for unique in _by_which_followed(query, aggregation.node, keys)}
-    named = values | _names(columns.values(), values)
+    for call in calls:
+        value = call.grouped if groups else call.value
+        name = None if value is None else f"value_{len(values) + 1}"
+        if name is not None and value is not None:
+            values[name] = value
+        is_sum = bool(groups) and call.function is AggregateFunction.COUNT and not call.is_distinct
+        function = AggregateFunction.SUM if is_sum else call.function
+        totals.append(Total(call.name, function, name, call.is_null))
+    columns = () if groups else _by_which_followed(query, aggregation.node, keys)
+    named = values | _names([query.offer[unique] for unique in columns], values)
     selected = ", ".join(f"{sql} AS {quote(name)}" for name, sql in named.items())
-    return OneRow(_rows_of(parsed, tree, selected), tuple(named), tuple(totals))
+    rows = _rows_of(parsed, tree, selected) + "".join(f" GROUP BY {words}" for words in groups)
+    return OneRow(rows, tuple(named), tuple(totals), next(iter(groups.values()), None))
 
 
-def _aggregate(computation: Expression, aggregates: Mapping[str, Expression]) -> Expression | None:
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The call of an aggregate in a column of SELECT.
+
+    Args:
+        name: The name of the column.
+        function: The aggregate.
+        words: What stands between the brackets, without DISTINCT.
+        condition: The condition of FILTER on the rows; None if there is none.
+        is_distinct: Whether each value counts once.
+        is_of_rows: Whether rows are counted, and not values.
+        is_null: Whether the column is NULL of no value.
+    """
+
+    name: str
+    function: AggregateFunction
+    words: str
+    condition: str | None
+    is_distinct: bool
+    is_of_rows: bool
+    is_null: bool
+
+    @classmethod
+    def of(cls, query: Query, parsed: Parsed, item: Expr, name: str, aggregate: Expression | None) -> "_Call":
+        """The call in a column, which the algebra reads as an aggregate."""
+        made = item.unalias()
+        is_zero_of_none = isinstance(made, exp.Coalesce) and made.expressions == [exp.Literal.number(0)]
+        made = made.this if is_zero_of_none else made
+        call = made.this if isinstance(made, exp.Filter) else made
+        of_all = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
+        is_plain = call.meta.get(CALLED) in {each.value for each in AggregateFunction}
+        is_distinct = of_all is not None and isinstance(of_all.this, exp.Distinct)
+        has_values = not is_distinct or (made is call and call.find(exp.Column) is not None)
+        function = _function_of(query, of_all) if of_all is not None and is_plain and has_values else None
+        if of_all is None or function is None:
+            raise _NotOneRowError(f"{name} is no plain count, sum of exact numbers, minimum or maximum")
+        behind = [token for token in parsed.tokens if token.start > call.meta["end"]]
+        words, rest = _within_brackets(parsed, behind)
+        condition = None if made is call else _within_brackets(parsed, rest[1:])[0]
+        is_of_rows = isinstance(of_all.this, exp.Star | exp.Literal)
+        is_null = not is_zero_of_none and function is not AggregateFunction.COUNT
+        return cls(name, function, words, condition, is_distinct, is_of_rows, is_null)
+
+    @property
+    def value(self) -> str | None:
+        """The value of a row, in SQL; None if the row counts without one."""
+        words = "1" if self.is_of_rows and self.function is AggregateFunction.COUNT else self.words
+        if self.condition is not None:
+            return f"CASE WHEN {self.condition} THEN {words} END"
+        return None if words == "1" else words
+
+    @property
+    def grouped(self) -> str:
+        """The value of the rows of a group, in SQL."""
+        part = "" if self.condition is None else f" FILTER (WHERE {self.condition})"
+        return self.words if self.is_distinct else f"{self.function.value}({self.words}){part}"
+
+
+def _aggregate(new: Mapping[str, Expression], unique: str, aggregates: Mapping[str, Expression]) -> Expression | None:
     """The aggregate that a column of the result is, or of which it takes a value for NULL."""
+    computation = new.get(unique, column(unique))
     made: Expression = computation.this if isinstance(computation, exp.Coalesce) else computation
     return aggregates.get(made.name) if isinstance(made, exp.Column) else None
 
@@ -136,22 +202,18 @@ def _require_repeatable(query: Query, rows: Node) -> None:
                 raise _NotOneRowError(f"{bare.key}() below it may give another value when it is computed again")
 
 
-def _call_of(item: Expr) -> tuple[Expr | None, bool]:
-    """The call of an aggregate in a column of SELECT, if the column is one, and whether it may be NULL."""
-    is_zero_of_none = isinstance(item, exp.Coalesce) and item.expressions == [exp.Literal.number(0)]
-    call = item.this if is_zero_of_none else item
-    return (call if call.meta.get(CALLED) in {each.value for each in AggregateFunction} else None), not is_zero_of_none
-
-
 _ORDERED = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "string", "boolean"}
 """Types whose equal values are the same value."""
 
 
-def _kind_of(query: Query, aggregate: Expression) -> AggregateFunction | None:
+def _function_of(query: Query, aggregate: Expression) -> AggregateFunction | None:
     """What an aggregate makes of all rows; None if it follows from no change."""
     argument = aggregate.this
-    if isinstance(argument, exp.Distinct) or aggregate.expressions or aggregate.find(exp.Select) is not None:
+    if aggregate.expressions or aggregate.find(exp.Select) is not None:
         return None
+    if isinstance(argument, exp.Distinct):
+        is_count = isinstance(aggregate, exp.Count) and len(argument.expressions) == 1
+        return AggregateFunction.COUNT if is_count else None
     kind = type_of(argument, query.types) or ""
     match aggregate:
         case exp.Count():
@@ -166,14 +228,13 @@ def _kind_of(query: Query, aggregate: Expression) -> AggregateFunction | None:
             return None
 
 
-def _within(parsed: Parsed, call: Expr) -> str:
-    """The words between the brackets of a call."""
-    behind = [token for token in parsed.tokens if token.start > call.meta["end"]]
-    depth = 0
-    for token in behind:
+def _within_brackets(parsed: Parsed, tokens: Sequence[Token]) -> tuple[str, Sequence[Token]]:
+    """The words between the first brackets, without DISTINCT or WHERE, and the tokens behind them."""
+    begin, depth = tokens[1] if tokens[1].is_word("DISTINCT", "WHERE") else tokens[0], 0
+    for place, token in enumerate(tokens):
         depth += {"(": 1, ")": -1}.get(token.text, 0)
         if depth == 0:
-            return f"{parsed.text[behind[0].end : token.start]}\n"
+            return f"{parsed.text[begin.end : token.start]}\n", tokens[place + 1 :]
     raise _NotOneRowError("a call has no brackets")
 
 
@@ -235,11 +296,16 @@ def _with_depth(parsed: Parsed) -> Iterator[tuple[Token, int]]:
         depth += token.is_symbol("(")
 
 
-def have_same_rows(rows: Query, query: Query) -> bool:
-    """Whether the text of the rows is read as the part of a query that it was cut from."""
-    below = query.root.node if isinstance(query.root, Extend) else query.root
-    assert isinstance(below, Aggregation), "the query is one row of all rows"
-    return rows.top is None and _shape(rows.root) == _shape(below.node)
+def have_same_rows(one: OneRow, rows: Query, query: Query) -> bool:
+    """Whether the text of the rows of a query is read as the part of it that it was cut from."""
+    found, below = rows.root if one.number is None else _aggregated(rows.root), _aggregated(query.root)
+    return rows.top is None and found is not None and below is not None and _shape(found) == _shape(below)
+
+
+def _aggregated(root: Node) -> Node | None:
+    """The rows of which a result is an aggregate; None if it is none."""
+    aggregation = root.node if isinstance(root, Extend) else root
+    return aggregation.node if isinstance(aggregation, Aggregation) else None
 
 
 def _shape(node: Node) -> Counter[tuple[str, str, int]]:

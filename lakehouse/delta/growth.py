@@ -91,14 +91,14 @@ def growths(
     telling = {version: FileChanges.of(lines) for version, lines in entries(versions) if tells_changes(lines)}
     written = dict(chain.from_iterable(changes.written.items() for changes in telling.values()))
 
-    def unknown() -> list[int]:
+    def unknown_versions() -> list[int]:
         return [v for v, changes in telling.items() if changes.says_what_it_added and changes.growth(written) is None]
 
-    missing = unknown()
+    missing = unknown_versions()
     if missing:
         first, last = min(missing), max(missing)
         written |= written_at(first - 1)
-        if unknown():
+        if unknown_versions():
             between = [version for version in range(first, last) if version not in telling]
             for _, lines in entries(between):
                 written |= FileChanges.of(lines).written

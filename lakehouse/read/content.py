@@ -115,7 +115,7 @@ class Everything:
     for_cost: bool = False
 
     @property
-    def committed(self) -> int:
+    def committed_at(self) -> int:
         """When the version that is read was committed, in milliseconds since the epoch."""
         return 0 if self.newest is None else self.newest.timestamp
 
@@ -247,7 +247,7 @@ class SourceRead:
     def feed(self) -> DataFrame:
         """The change data feed of the range: the source's columns and the feed's own three."""
         match self.content:
-            case Everything(committed=committed):
+            case Everything(committed_at=committed):
                 return as_inserted(self.source, self.range.upto, committed)
             case Nothing():
                 return as_inserted(self.source.limit(0), self.range.upto, 0)

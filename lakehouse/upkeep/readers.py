@@ -80,7 +80,7 @@ def past_of(entries: Iterable[Entry]) -> TablePast:
     named, times, at = dict[str, _Named](), dict[int, int](), 0
     for version, lines in entries:
         actions: list[dict[str, Any]] = [json.loads(line) for line in lines if '"path"' in line or "commitInfo" in line]
-        at = times[version] = max(at, _committed(actions))  # a clock that was behind makes no file older
+        at = times[version] = max(at, _committed_at(actions))  # a clock that was behind makes no file older
         for path, size, use, is_added in _uses_in(actions):
             file = named.setdefault(path, _Named())
             file.bytes, file.version, file.removed = max(file.bytes, size), version, at
@@ -89,7 +89,7 @@ def past_of(entries: Iterable[Entry]) -> TablePast:
     return TablePast(tuple(sorted(past, key=lambda file: (file.version, file.path))), times)
 
 
-def _committed(actions: Sequence[Mapping[str, Any]]) -> int:
+def _committed_at(actions: Sequence[Mapping[str, Any]]) -> int:
     """When a commit was made, in milliseconds since the epoch; without a word of it, when its files were removed."""
     info = next((action["commitInfo"] for action in actions if "commitInfo" in action), dict[str, Any]())
     removals = (action["remove"] for action in actions if "remove" in action)

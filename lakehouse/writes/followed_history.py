@@ -87,7 +87,7 @@ def _with_times(spark: SparkSession, run: Run, changes: SourceRead, shape: Shape
         return changes
     position, head = run.cursor.reads.get(changes.name), run.head
     match changes.content:
-        case Everything(committed=committed):
+        case Everything(committed_at=committed):
             if head is None or isinstance(run.cursor, Fresh):
                 upto = changes.range.upto
                 as_now = replace(changes, times=Times(None, committed, {upto: committed}))

@@ -107,7 +107,7 @@ class CheckableTable:
     def key(self) -> dg.AssetKey:
         return self.table.key
 
-    def checked(self, resources: Any, instance: dg.DagsterInstance) -> Checked:
+    def table_now(self, resources: Any, instance: dg.DagsterInstance) -> Checked:
         """The table as it stands now."""
         managers = {table: getattr(resources, name) for table, name in self.resources.items()}
         return Checked.of(self.table, self.code_location, managers, instance)
@@ -237,7 +237,7 @@ def _checks_of(
         selected = {check.name for check in context.selected_asset_check_keys}
         is_materialized = _materializes(context, subject.table.asset)
         omitted = EXPENSIVE if is_materialized else frozenset[str]()
-        checked = subject.checked(context.resources, context.instance)
+        checked = subject.table_now(context.resources, context.instance)
         with listening(to_log(context.log)), dg.partition_loading_context(dynamic_partitions_store=context.instance):
             for name in made:
                 if id_of(name) not in selected:

@@ -106,7 +106,9 @@ def _made(
                 )
                 break
             try:
-                finding = finding_of(check.name, check.table.checked(context.resources, context.instance), check.limits)
+                finding = finding_of(
+                    check.name, check.table.table_now(context.resources, context.instance), check.limits
+                )
             except Exception as error:  # other checks are made all the same
                 named = f"{check.key.name} of {check.key.asset_key.to_user_string()}"
                 context.log.exception(f"{named} ended with an error.")

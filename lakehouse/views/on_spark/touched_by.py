@@ -40,10 +40,12 @@ def touched_by(sql: str, keys: str | Sequence[str], /, **tables: Changes | DataF
         raise TypeError(f"touched_by() takes a query as SQL text, and not: {type(sql).__name__}.")
     for read in reads.values():
         read.uses.add(Use.KEYS)
-    return _touched(ViewText(sql), columns, reads, {name: table for name, table in tables.items() if name not in reads})
+    return _touched_keys(
+        ViewText(sql), columns, reads, {name: table for name, table in tables.items() if name not in reads}
+    )
 
 
-def _touched(
+def _touched_keys(
     text: ViewText, columns: tuple[str, ...], reads: dict[str, SourceRead], snapshots: dict[str, Any]
 ) -> Touched:
     from lakehouse.views.algebra import Query

@@ -235,7 +235,7 @@ def field_of(value: Expression, fields: tuple[str, ...]) -> Expression:
     return value
 
 
-def unknown(reading: TextReading, name: Expression, scope: Scope) -> ViewError:
+def unknown_column(reading: TextReading, name: Expression, scope: Scope) -> ViewError:
     """The refusal of a name that means nothing."""
     names = ", ".join(output.name for output in scope.visible)
     what = f"There is no column {reading.parsed.words(name)}"

@@ -31,7 +31,7 @@ from lakehouse.views.sql.scopes import (
     is_name,
     parts_of,
     resolve,
-    unknown,
+    unknown_column,
 )
 from lakehouse.views.sql.time_windows import NAME as WINDOW
 from lakehouse.views.sql.time_windows import TimeWindow, is_call
@@ -208,7 +208,7 @@ def _meaning(block: Block, name: exp.Column | exp.Dot) -> Expression:
         return field_of(in_parentheses(alias.copy()), path[1:])
     meaning = meaning or resolve(block.reading, name, (Scope(), *block.outer))
     if meaning is None:
-        raise unknown(block.reading, name, block.scope)
+        raise unknown_column(block.reading, name, block.scope)
     if len(path) == 1:
         meaning.meta[SAID] = path[0].lower()
     return meaning

@@ -106,7 +106,7 @@ def _one_row(query: Query, keys: Mapping[str, tuple[str, ...]]) -> OneRow:
         raise _NotOneRowError("it counts the values of two columns once each")
     totals, values = list[Total](), dict[str, str]()
     for call in calls:
-        value = call.grouped if groups else call.value
+        value = call.value_of_group if groups else call.value
         name = None if value is None else f"value_{len(values) + 1}"
         if name is not None and value is not None:
             values[name] = value
@@ -172,7 +172,7 @@ class _Call:
         return None if words == "1" else words
 
     @property
-    def grouped(self) -> str:
+    def value_of_group(self) -> str:
         """The value of the rows of a group, in SQL."""
         part = "" if self.condition is None else f" FILTER (WHERE {self.condition})"
         return self.words if self.is_distinct else f"{self.function.value}({self.words}){part}"
@@ -298,11 +298,11 @@ def _with_depth(parsed: Parsed) -> Iterator[tuple[Token, int]]:
 
 def have_same_rows(one: OneRow, rows: Query, query: Query) -> bool:
     """Whether the text of the rows of a query is read as the part of it that it was cut from."""
-    found, below = rows.root if one.number is None else _aggregated(rows.root), _aggregated(query.root)
+    found, below = rows.root if one.number is None else _aggregated_rows(rows.root), _aggregated_rows(query.root)
     return rows.top is None and found is not None and below is not None and _shape(found) == _shape(below)
 
 
-def _aggregated(root: Node) -> Node | None:
+def _aggregated_rows(root: Node) -> Node | None:
     """The rows of which a result is an aggregate; None if it is none."""
     aggregation = root.node if isinstance(root, Extend) else root
     return aggregation.node if isinstance(aggregation, Aggregation) else None

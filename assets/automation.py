@@ -1,4 +1,4 @@
-"""What asks for runs, beside the nightly checks. Nothing here is on until it is switched on in Dagster."""
+"""What requests runs, in addition to the nightly checks. Nothing here is on until it is switched on in Dagster."""
 
 import dagster as dg
 

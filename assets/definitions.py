@@ -14,7 +14,7 @@ from resources.nycflights import FlightRecords
 
 
 def with_common_parts(table: dg.AssetsDefinition) -> dg.AssetsDefinition:
-    """The asset with what all of them have in common; the first part of its key is its group."""
+    """The asset with the attributes that all assets share; the first part of its key is its group."""
     return table.map_asset_specs(
         lambda spec: spec.replace_attributes(
             group_name=spec.key.path[0],

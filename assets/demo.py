@@ -24,13 +24,13 @@ from resources.nycflights import ARRIVED, CANCELLED, NEW_YORK, at_clock, events_
 
 try:
     from assets.definitions import defs, landing, resources, tables
-except LakehouseError as error:  # a variable of the environment that means nothing
+except LakehouseError as error:  # the value of an environment variable is not known
     sys.exit(str(error))
 
 UI = "http://127.0.0.1:3000"
 SILENT = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 TERMINAL = os.dup(1)
-"""The program's own output: while a run is under way Dagster captures descriptor 1, and passes it on late or not."""
+"""The program's own output: during a run, Dagster captures descriptor 1 and passes the output on late or not at all."""
 LINE = "   {:<31}  {:<49} {:>8} {:>7} {:>7} {:>7} {:>7}"
 
 KEYS = {table.key.to_python_identifier(): table.key for table in tables}
@@ -157,7 +157,7 @@ def sources_of(read: dg.MetadataValue[Any]) -> Iterator[str]:
 
 
 def verify(instance: dg.DagsterInstance) -> bool:
-    """Whether every table with a check equals a full recompute, and passes its other checks; says so of each."""
+    """Whether every table with a check equals a full recompute, and passes its other checks; prints the verdicts."""
     job = defs.resolve_job_def("every_check")
     result = job.execute_in_process(run_config=SILENT, instance=instance, raise_on_error=False)
     stop_if_failed(result)
@@ -172,7 +172,7 @@ def verify(instance: dg.DagsterInstance) -> bool:
 
 
 def stop_if_failed(result: dg.ExecuteInProcessResult) -> None:
-    """Ends the demo with the first failed step's own words."""
+    """Ends the demo with the message of the first step that failed."""
     for event in result.all_events:
         if event.is_step_failure:
             refused, error = event.step_failure_data.user_failure_data, event.step_failure_data.error
@@ -187,7 +187,7 @@ def next_days(instance: dg.DagsterInstance) -> list[str]:
 
 
 def send_corrections(day: date, landing: Path) -> None:
-    """What an airline sends two days later: one flight arrived 45 minutes later than reported, one never flew."""
+    """Sends what an airline reports two days later: one flight arrived 45 minutes later than known, one never flew."""
     delayed, cancelled, *_ = (e for e in events_of([day]) if e["event"] == ARRIVED and e["arr_delay"] is not None)
     sent = at_clock(day + timedelta(days=2), 900, NEW_YORK).isoformat()
     rows = [

@@ -30,9 +30,9 @@ COLUMNS = {
 
 @dg.asset(key_prefix="bronze", partitions_def=DAYS, metadata=Table(partition_by="day", columns=COLUMNS))
 def flight_events(context: dg.AssetExecutionContext, flight_records: FlightRecords) -> Append:
-    """What happened to the flights of a day: scheduled, departed, arrived or cancelled, one row an event.
+    """What happened to the flights of a day: scheduled, departed, arrived or cancelled, one row per event.
 
     A day's last events fall on the next day, and airlines send corrections much later. Materializing a day again
-    adds what was sent since; nothing that is here is ever changed.
+    adds what was sent since; no row that is already here is ever changed.
     """
     return Append(flight_records.events(date.fromisoformat(day) for day in context.partition_keys))

@@ -1,4 +1,4 @@
-"""Silver: one row a flight, the states that each flight was in, and every change of those rows."""
+"""Silver: one row per flight, the states that each flight was in, and every change of those rows."""
 
 import dagster as dg
 from pyspark.sql import Column, DataFrame
@@ -66,7 +66,7 @@ def flights_archive(flights: Changes) -> Append:
 
 
 def as_last_reported(events: DataFrame) -> DataFrame:
-    """One row per flight: of each attribute the last value that was reported."""
+    """One row per flight, with the last value of each attribute that was reported."""
     flown = F.col("status") != "cancelled"
     return (
         events.groupBy("flight_id")
@@ -82,7 +82,7 @@ def as_last_reported(events: DataFrame) -> DataFrame:
 
 
 def last_reported(name: str) -> Column:
-    """A column's last value; of reports of one moment the flight's later stage counts, then the larger value."""
+    """A column's last value; among reports of the same moment, the flight's later stage wins, then the larger value."""
     stage = F.array_position(F.array(*map(F.lit, ("scheduled", "departed", "arrived", "cancelled"))), F.col("event"))
     report = F.struct("reported_at", stage.alias("stage"), F.col(name).alias("value"))
     return F.max(F.when(F.col(name).isNotNull(), report))["value"]

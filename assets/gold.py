@@ -97,7 +97,7 @@ def route_punctuality(flights_enriched: Changes) -> View:
 
 @dg.asset(key_prefix="gold", ins={"flights": SILVER}, metadata=Table(key="tailnum", columns=PLANE_HOURS))
 def plane_hours(flights: Changes) -> Aggregate:
-    """What each plane has flown. Its flights lie on all days; of these only those that changed are read."""
+    """What each plane has flown. Its flights are spread over all days; only those that changed are read."""
     return Aggregate(
         flights,
         by="tailnum",
@@ -134,5 +134,5 @@ def busiest_hours(flights: Changes, weather: Changes) -> View:
     metadata=Table(key="flight_id", partition_by="day", columns=silver.COLUMNS),
 )
 def flights_by_day(flights: DataFrame) -> Overwrite:
-    """The flights, in one partition a day: what leaves the lakehouse in daily files."""
+    """The flights, in one partition per day: what leaves the lakehouse in daily files."""
     return Overwrite(flights)

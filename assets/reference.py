@@ -80,8 +80,8 @@ class Extract(dg.Config):
     """Which extract a run takes.
 
     Args:
-        day: Its day, as 2013-01-31. A run that does not say takes the first one, which is older than what the table
-            has later, and is ignored then.
+        day: Its day, as 2013-01-31. A run without a day takes the first extract, which is ignored once the table has a
+            later one.
     """
 
     day: str = "2013-01-01"

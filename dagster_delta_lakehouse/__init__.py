@@ -1,6 +1,6 @@
 """The components of the library: what `dg scaffold defs dagster_delta_lakehouse.<name>` writes, and `defs.yaml` holds.
 
-A component makes definitions of what its YAML says; `incremental` completes all of a project, in its `definitions.py`.
+A component makes definitions from its YAML; `incremental` completes all those of a project, in its `definitions.py`.
 Every command of `dg` imports this module, so before definitions are built only the library's declarations
 (`lakehouse/delta`) are imported, which need neither PySpark nor Dagster.
 

@@ -1,4 +1,4 @@
-"""What several components say in YAML: the fields of values of the library, which are listed there alone."""
+"""YAML attributes that several components share: the fields of values of the library, which are listed only there."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -17,7 +17,7 @@ _M = TypeVar("_M", bound=dg.Model)
 
 
 def with_fields_of(kind: type[Any]) -> Callable[[type[_M]], type[_M]]:
-    """A model with the fields of a value of the library that it does not list itself; None stands for the default."""
+    """Adds to a model the fields of a value of the library that it does not list itself; None means the default."""
     hints = get_type_hints(kind)
 
     def decorate(model: type[_M]) -> type[_M]:
@@ -75,7 +75,7 @@ class TableAttributes(dg.Resolvable, dg.Model):
 
 
 def fields_of(model: dg.Model) -> dict[str, Any]:
-    """The fields of a model that say something."""
+    """The fields of a model that are set."""
     return {name: value for name in type(model).model_fields if (value := getattr(model, name)) is not None}
 
 
@@ -85,5 +85,5 @@ def folder_of(context: dg.ComponentLoadContext) -> Path:
 
 
 def address_of(root: str, project: Path) -> str:
-    """Where a root is: a path begins at the folder of the project, and an address with a scheme is what it is."""
+    """Where a root is: a path begins at the folder of the project; an address with a scheme is used as it is given."""
     return str(project / Path(root).expanduser()) if scheme_of(root) is None else root

@@ -13,7 +13,7 @@ import yaml
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A component, as a file says it."""
+    """A component, as it is written to a file."""
 
     type: str
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -33,7 +33,7 @@ class Written:
 
 
 def write_components(request: dg.ScaffoldRequest[Any], components: Sequence[Written]) -> None:
-    """Writes components in the form that is asked for, after what the file holds if `dg` says so."""
+    """Writes components in the form that `dg` asks for; appends them to what the file holds, if asked to."""
     match request.scaffold_format:
         case "yaml":
             file, text = "defs.yaml", "---\n".join(component.yaml for component in components)
@@ -55,7 +55,7 @@ def _module(components: Sequence[Written]) -> str:
 
 
 def _python(value: Any) -> str:
-    """A value of YAML in Python, where an asset is a value of Dagster's."""
+    """A value of YAML as Python code; an asset becomes a `dg.AssetSpec`."""
     match value:
         case {"key": str(key)} if "/" in key:
             return f"dg.AssetSpec({json.dumps(key.split('/'))})"

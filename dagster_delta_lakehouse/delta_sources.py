@@ -31,7 +31,7 @@ class SourceTable(dg.Resolvable, dg.Model):
         """What is declared of the table.
 
         Args:
-            root: Below which it is, if it has no name and no path; None for the root of the lakehouse.
+            root: The root below which it is, if it has no name and no path; None for the root of the lakehouse.
         """
         from lakehouse import Table
 
@@ -45,7 +45,7 @@ class SourceTable(dg.Resolvable, dg.Model):
 class DeltaSources(dg.Component, dg.Resolvable, dg.Model):
     """Tables that other programs write: assets of the project read them, and no run writes them.
 
-    Their columns are shown, as the logs have them when the code location loads, if they are files of this machine.
+    If the tables are files on this machine, Dagster shows their columns, by the logs as the code location loads.
     """
 
     root: str | None = Field(

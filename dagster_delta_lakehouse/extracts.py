@@ -19,14 +19,14 @@ Version: TypeAlias = int | date | datetime
 
 _VERSION = "{version}"
 _STRICT = {"header": "true", "enforceSchema": "false", "mode": "FAILFAST"}
-"""So that Spark compares the header of a CSV file with the columns, and fails at a value that does not fit."""
+"""Have Spark compare the header of a CSV file with the columns, and fail at a value that does not fit."""
 
 
 class ExtractConfig(dg.Config):
     """Which extract a run takes.
 
     Args:
-        version: Its version, as its file's name has it; None if the run finds the file that is next.
+        version: Its version, as in the name of its file; None if the run is to find the file that is next.
     """
 
     version: str | None = None
@@ -66,15 +66,15 @@ class Extracts(dg.Resolvable, dg.Model):
             config: The config of the run.
 
         Raises:
-            Failure: There is no extract to take, or the config names none of the declared kind.
+            Failure: There is no extract to take, or the config does not name a version of the declared type.
         """
         return self._read(spark, address, config.version or self.versions(address)[-1])
 
     def following(self, spark: "SparkSession", address: str, config: ExtractConfig) -> tuple["DataFrame", Version]:
         """The rows of the oldest extract that the table of the running step does not hold yet, and its version.
 
-        If there is none, or no step is running, the newest extract. If the config names an extract, this one. Says how
-        many are left for other runs.
+        If there is none, or no step is running, it is the newest extract. If the config names an extract, it is that
+        one. Logs how many are left for other runs.
 
         Args:
             spark: The session.
@@ -82,7 +82,7 @@ class Extracts(dg.Resolvable, dg.Model):
             config: The config of the run.
 
         Raises:
-            Failure: As of `newest`.
+            Failure: As for `newest`, or as for `after`.
         """
         from lakehouse.dagster.contexts import asset_context
 
@@ -102,7 +102,7 @@ class Extracts(dg.Resolvable, dg.Model):
         """The versions that a table does not hold yet, oldest first, by its cursor.
 
         Raises:
-            Failure: The table holds rows, and its log does not say of which extract.
+            Failure: The table holds rows, and its log does not show of which extract.
         """
         from lakehouse.cursor.cursor import Fresh, Known
 
@@ -131,7 +131,7 @@ class Extracts(dg.Resolvable, dg.Model):
         """The version that the name of a file has.
 
         Raises:
-            ValueError: It is none of the declared type.
+            ValueError: The text is not a version of the declared type.
         """
         match self.version:
             case "int":
@@ -148,7 +148,7 @@ class Extracts(dg.Resolvable, dg.Model):
             address: Where the files are, with {version} in it.
 
         Raises:
-            Failure: There is no such file, or the files are on no disk of this machine.
+            Failure: There is no such file, or the files are not on this machine.
         """
         from lakehouse.delta.location import Location, Storage
 
@@ -177,14 +177,14 @@ class Extracts(dg.Resolvable, dg.Model):
 
 
 def _glob(path: str) -> Iterator[Path]:
-    """What is where a version may stand in a path: in the name of a file, or of a folder."""
+    """The paths with any text where the version is, be it in the name of a file or of a folder."""
     anchor = Path(path.split(_VERSION, maxsplit=1)[0]).parent
     rest = Path(path).relative_to(anchor).as_posix()
     return anchor.glob(rest.replace(_VERSION, "*"))
 
 
 def _cursor_of(context: dg.AssetExecutionContext) -> "Cursor | None":
-    """What the table of a run says of itself; None if no manager of this library writes it."""
+    """The cursor of the table that a run writes; None if no manager of this library writes it."""
     from lakehouse.dagster.io_manager import writer_of
 
     writer = writer_of(context)

@@ -67,7 +67,7 @@ class NightlyAttributes(dg.Resolvable, dg.Model):
 
 
 class EnvironmentAttributes(dg.Resolvable, dg.Model):
-    """Where one environment has its tables; what it leaves out is as the component says it for all."""
+    """Where one environment has its tables; what it leaves out is taken from the component."""
 
     root: str
     spark: LocalSparkAttributes | ClusterSparkAttributes | None = None
@@ -136,7 +136,7 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
         )
 
     def _environment(self) -> EnvironmentAttributes:
-        """The environment that the variable chooses, if the component has some; else its own root."""
+        """The environment that the variable chooses, if the component has environments; else the component's root."""
         name = os.environ.get(ENVIRONMENT)
         if not name or not self.environments:
             return EnvironmentAttributes(root=self.root)
@@ -155,7 +155,7 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
                 return None
 
     def _additions(self) -> Mapping[str, Any]:
-        """What `incremental` adds, as it reads that from the metadata of definitions."""
+        """What `incremental` is to add, in the metadata of definitions, where it reads that."""
         from lakehouse.dagster.definitions.definitions import Additions
 
         named = (self.nightly_checks, self.upkeep)

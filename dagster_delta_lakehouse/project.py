@@ -13,7 +13,7 @@ from dagster_delta_lakehouse.scaffolders import (
 
 _TEMPLATE = Path(__file__).parent / "template"
 _HIDDEN = "dot-"
-"""How the name of a file begins that is hidden in the project, because a wheel leaves hidden files out."""
+"""The prefix of template files that are hidden in the project, because a wheel leaves hidden files out."""
 MEANINGS = {
     ".dagster/dagster.yaml": "one run at a time writes a table",
     ".env": "where Dagster keeps its runs",
@@ -26,14 +26,14 @@ MEANINGS = {
     "src/{name}/defs/orders.py": "a table in Python",
     "tests/test_tables.py": "tables equal a recompute",
 }
-"""What the files are for that a reader opens first."""
+"""The purpose of the files that a user opens first."""
 
 
 def write_project(directory: Path, name: str, version: str, *, deletion_vectors: bool = True) -> dict[str, str]:
     """Writes a project that loads, and runs once it is installed.
 
     Args:
-        directory: Its folder, which is not there yet or holds none of these files.
+        directory: Its folder, which does not exist yet or holds none of these files.
         name: The name of its package, an identifier of Python.
         version: The version of this library.
         deletion_vectors: Whether its tables keep deletion vectors.

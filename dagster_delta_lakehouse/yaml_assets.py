@@ -1,4 +1,4 @@
-"""Tables that YAML says all of: `History`, `Snapshot` and `Aggregate`, and what they share."""
+"""Tables that are defined entirely in YAML: `History`, `Snapshot` and `Aggregate`, and what they share."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, cast
@@ -11,7 +11,7 @@ from dagster_delta_lakehouse.extracts import ExtractConfig, Extracts
 from dagster_delta_lakehouse.scaffolders import AggregateScaffolder, HistoryScaffolder, SnapshotScaffolder
 
 _KIND = "dagster/kind/"
-"""How Dagster keeps the kinds of an asset among its tags."""
+"""The prefix of the tags in which Dagster keeps the kinds of an asset."""
 
 
 def scope() -> Mapping[str, Any]:
@@ -42,7 +42,7 @@ class YamlTable(dg.Component, dg.Resolvable, dg.Model):
     def definitions(
         self, function: Callable[..., Any], table: TableAttributes, ins: Mapping[str, dg.AssetIn] | None = None
     ) -> dg.Definitions:
-        """The asset whose table a function writes. What else the YAML says is its code version, if no other is given.
+        """The asset whose table a function writes. The rest of the YAML is its code version, if no other is given.
 
         Args:
             function: Makes the write; its annotation says which kind.
@@ -51,7 +51,7 @@ class YamlTable(dg.Component, dg.Resolvable, dg.Model):
         """
         from lakehouse.cursor.definition import digest
 
-        spec, make = self.asset, cast("Any", dg.asset)  # its overloads know no mapping of inputs
+        spec, make = self.asset, cast("Any", dg.asset)  # its overloads do not accept a mapping of inputs
         decorate = make(
             key=spec.key,
             ins=ins,
@@ -121,7 +121,7 @@ class History(YamlTable):
 
 @dg.scaffold_with(SnapshotScaffolder)
 class Snapshot(YamlTable):
-    """A table that holds the newest of full extracts, which are delivered as files: only rows that differ are written.
+    """A table that holds the newest full extract; extracts are delivered as files. Only rows that differ are written.
 
     A run takes the newest file, or the one whose version its config names. With a scope, an extract says nothing of the
     rows outside of its scope, so a run takes the oldest file that the table does not hold yet.

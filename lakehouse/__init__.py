@@ -125,8 +125,8 @@ def __getattr__(name: str) -> _Any:
 
 
 def _refuse_untested_spark() -> None:
-    """Says that PySpark is another than the tested ones, before a name that it lacks does."""
-    with _suppress(_PackageNotFoundError):  # the PySpark of a platform, which has no record of itself
+    """Refuses a PySpark that was not tested, before an import fails on a name that this PySpark lacks."""
+    with _suppress(_PackageNotFoundError):  # the PySpark of a platform has no package metadata
         _import_module(f"{__name__}.server.versions").refuse_untested("Spark", _version("pyspark"))
 
 

@@ -79,15 +79,15 @@ def begin(
         spark: Returns the session; called only if rows are read or written.
         asset: The asset.
         run_id: Dagster's id of the run.
-        slice: The partitions that the run writes; None for all of the table.
+        slice: The partitions that the run writes; None for the whole table.
         config: The resolved config of the step.
         resources: The values of the resources that the function takes, each as `resource.field`.
         request: What a user asks of the run by its tags.
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
         compare_because: Why everything has to be compared, if an earlier try of the run found that out.
         aliases: Ids of runs whose commits count as this run's own.
-        feeds: What this run has read so far, for other assets.
-        now: When it began, in milliseconds since the epoch; the clock's time if None.
+        feeds: The feeds that this run has read so far, for its other assets.
+        now: When the run began, in milliseconds since the epoch; the clock's time if None.
         moment: When its Dagster run began, for the condition of owned rows; `now` if None.
 
     Raises:
@@ -102,7 +102,7 @@ def begin(
     cursor = _cursor(spark, asset, log, head, slice, request)
     ignored, read = asset.policy.ignored_config, asset.read_options
     parts = definition(asset.table, slice, read, config or {}, ignored, inputs=asset.inputs, resources=resources)
-    if isinstance(cursor, Known):  # until Spark says otherwise, which a run with nothing to do does not start
+    if isinstance(cursor, Known):  # until Spark is asked, which a run with nothing to do does not start
         parts |= session_of(cursor.mark.definition or {})
     together = decision_for_all(asset, cursor, parts, comparison_by(asset, request))
     if together is None and compare_because is None:
@@ -146,7 +146,7 @@ def _cursor(
     slice_: Slice | None,
     request: UserRequest,
 ) -> Cursor:
-    """How far the run's part of the table has read. A lost position of a part that holds no row is none."""
+    """How far the run's part of the table has read. A lost position of a part without rows counts as no position."""
     partitions = () if slice_ is None else slice_.keys
     cursor = find_cursor(
         log, head, asset.name, partitions, positions=asset.incremental, overrides_mark=request.overrides_mark
@@ -157,7 +157,7 @@ def _cursor(
         and _holds_nothing(spark, asset, head, slice_)
     ):
         return Fresh(cursor.generation, cursor.epoch)
-    # Somebody has emptied the partition, so the rows that its position tells of are gone.
+    # The partition was emptied by another program, so the rows that its position is about are gone.
     if isinstance(cursor, Known) and cursor.may_be_empty and _holds_nothing(spark, asset, head, slice_):
         return Fresh(cursor.generation, cursor.epoch)
     return cursor
@@ -166,7 +166,7 @@ def _cursor(
 def _why_other_quarantine(
     spark: Callable[[], SparkSession], asset: Asset, cursor: Cursor, partitions: tuple[str, ...]
 ) -> str | None:
-    """Why the quarantine of the table does not go with its position; None if it does, or if the table has none."""
+    """Why the table's quarantine does not match its position; None if it does, or if the table has no quarantine."""
     if not asset.table.quarantines or not asset.incremental or not isinstance(cursor, Known):
         return None
     quarantine = asset.ref.beside(SUFFIX)
@@ -184,21 +184,21 @@ def _holds_nothing(spark: Callable[[], SparkSession], asset: Asset, head: Head |
 
 @dataclass
 class Materialization:
-    """Pins what one run reads, input by input, and makes its result one commit. `begin` makes it.
+    """Pins what one run reads, input by input, and writes its result in one commit. `begin` creates it.
 
     Args:
         spark: Returns the session; called only if rows are read or written.
         run: What has been pinned so far.
         gap: Why the feeds cannot be read, if an earlier try of the run found that out.
-        feeds: What this run has read so far, for other assets.
-        now: When it began, in milliseconds since the epoch.
-        phases: The seconds that its phases took, by their names, while it listens.
-        evaluations: What its table expects of the rows of its newest plan, evaluated.
+        feeds: The feeds that this run has read so far, for its other assets.
+        now: When the run began, in milliseconds since the epoch.
+        phases: How many seconds each phase has taken, by its name, as far as `hear` was called.
+        evaluations: The expectations of the table, evaluated on the rows of the newest plan.
         all_outside: Whether no row of the result lies in a partition of the run.
         left_alone: How many touched keys of a `Merge` have frozen rows; None if they were not counted.
-        frozen_unread: How many keys have frozen with changes that no run has read.
-        quarantine: What the run wrote to the quarantine of its table, each time; nothing if that was right already.
-        standings: What the tables stand for that lead to it, and its siblings.
+        frozen_unread: How many keys froze since the last commit with changes that no run has read.
+        quarantine: Each write of the run to its table's quarantine; empty if the quarantine was right already.
+        standings: What versions of the tables on the ways to this table stand for.
     """
 
     spark: Callable[[], SparkSession]
@@ -217,7 +217,7 @@ class Materialization:
     _prefetched: bool = field(init=False, default=False)
 
     def hear(self, notice: Notice) -> None:
-        """A listener that keeps what the phases take, and what the newest plan has evaluated."""
+        """Listens to the run: keeps how long its phases take, what the newest plan evaluated, and what was counted."""
         match notice:
             case PhaseEnded(phase=phase, seconds=seconds):
                 self.phases[phase] = self.phases.get(phase, 0.0) + seconds
@@ -239,7 +239,7 @@ class Materialization:
         return self.run.asset
 
     def agree(self) -> None:
-        """Settles how far each input is read so that all agree, before any is read.
+        """Settles how far each input is read so that all inputs agree, before any of them is read.
 
         Raises:
             ReadError (NO_CUT): The table has no position yet, and there is no cut at which it could begin.
@@ -256,14 +256,14 @@ class Materialization:
         self.run = replace(run, agreement=settled)
 
     def at_cut(self, source: Source) -> Source:
-        """The source at the version at which the inputs of the run agree; at its newest version, if they need not."""
+        """The source at the version at which the inputs of the run agree, or at its newest version if they need not."""
         name, settled = source.at.ref.name, self.run.agreement
         if name not in settled.upto:
             return source
         return replace(source, at=replace(source.at, version=settled.upto[name]), is_exact=name in settled.exact)
 
     def snapshot_input(self, source: Source) -> DataFrame:
-        """The source at its pinned version. Rows that were already written are not updated when it changes."""
+        """The source at its pinned version. Rows that were already written are not updated when the source changes."""
         self.pin(source)
         return source.at.rows()
 
@@ -295,10 +295,10 @@ class Materialization:
         return Changes(changes)
 
     def _holds_rows(self, position: Position | None) -> bool:
-        """Whether the table may hold rows of a source that its position does not tell of."""
+        """Whether the table may hold rows of a source that its position does not cover."""
         run = self.run
         match run.cursor:
-            case Fresh(foreign=None):  # other partitions may have been other keys, with these rows among theirs
+            case Fresh(foreign=None):  # the table may have had other partitions, which held these rows
                 return run.slice is not None and not _holds_nothing(self.spark, run.asset, run.head, run.slice)
             case Known():
                 return position is not None
@@ -308,14 +308,14 @@ class Materialization:
     def nothing_to_do(self) -> NothingToDo | None:
         """The outcome of a step whose table already holds the result; None if its function has to be called.
 
-        Known from the logs, before any row is computed. A run tag of the user always has the function called.
+        The logs show it, before any row is computed. With a run tag of the user, the function is always called.
         """
         return self._unless_due(self.run)
 
     def nothing_to_write(self, write: Write) -> NothingToDo | None:
         """The outcome of a `History` that already holds the changes of the run; None if rows have to be read.
 
-        Only the result says what a history tracks, so its function is called, but a session is not asked for.
+        Only the result shows what a history tracks, so the asset's function is called, but no session is started.
         """
         run = write.complete_without_rows(self.run)
         return None if run is None else self._unless_due(run)
@@ -340,7 +340,7 @@ class Materialization:
         return replace(outcome, left_out=write.count_outside(run)) if isinstance(outcome, Committed) else outcome
 
     def plan(self, write: Write) -> Planned:
-        """What would make the write true of the table, and of its quarantine, as the run found it; nothing is written.
+        """What would make the write true of the table and its quarantine, as the run found them; nothing is written.
 
         Raises:
             LakehouseError: The result cannot become the table.
@@ -354,15 +354,15 @@ class Materialization:
             tell(Message(sentence))
         with as_explained(self.run):
             run, write = complete(self.spark, self._in_session(), write)
-        if run.facts.extract is not None or run.facts.view is not None:  # the asset's page shows it
+        if run.facts.extract is not None or run.facts.view is not None:  # the asset's page shows these facts
             self.run = run
         return run, write
 
     def _in_session(self) -> Run:
-        """The run with the settings of its session that decide rows; earlier rows are compared if theirs were others.
+        """The run with the session settings that decide rows; if earlier rows had other settings, they are compared.
 
         Raises:
-            UncomparedError: Rows that no change touched may be of another setting. The step runs again.
+            UncomparedError: Rows that no change touched may have been made under other settings. The step runs again.
         """
         before = self.run.definition
         run = replace(self.run, definition=in_session(before, settings_of_rows(self.spark())))

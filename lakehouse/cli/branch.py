@@ -110,9 +110,9 @@ class TableComparison:
     Args:
         table: Its name.
         schema: What differs between the columns, a line for each.
-        by: By what the rows that differ were found.
-        diff: These rows; None if there is nothing to compare with, or if that failed.
-        rows: How many rows it has, of a table that is only on the branch.
+        by: How the rows that differ were found.
+        diff: The rows that differ; None if there is nothing to compare with, or if the comparison failed.
+        rows: How many rows the table has, if it is only on the branch.
         problem: Why it was not compared; None if it was.
     """
 
@@ -125,7 +125,7 @@ class TableComparison:
 
     @property
     def differs(self) -> dict[str, bool]:
-        """Whether each thing differs that `--fail-on` may name."""
+        """For each thing that `--fail-on` may name, whether it differs."""
         is_new = self.diff is None and self.problem is None
         rows = is_new or (self.diff is not None and self.diff.counts != NO_ROWS)
         return {"rows": rows, "schema": is_new or bool(self.schema), "any": rows or bool(self.schema)}
@@ -208,7 +208,7 @@ _PAGE = """<!DOCTYPE html>
 
 
 def _page(title: str, compared: Sequence[TableComparison], *, values: bool) -> str:
-    """The comparison for a browser; what differs is unfolded."""
+    """The comparison for a browser; tables that differ are unfolded."""
     tables = list[str]()
     for each in compared:
         headline, *lines = map(escape, each.lines(values=values))
@@ -226,7 +226,7 @@ def _as_value(compared: TableComparison, *, values: bool) -> dict[str, Any]:
 
 
 def _compare(table: NamedTable, most: int) -> TableComparison:
-    """A clone is compared with its own first version: what was cloned is not looked at."""
+    """Compares a clone with its own first version; the table that was cloned is not read."""
     first, last, name = commit_at(table.log, 0), table.head.version, table.ref.name
     if first is None or first.operation != "CLONE":
         return TableComparison(name, rows=table.log.live_rows(last))

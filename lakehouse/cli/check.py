@@ -1,4 +1,4 @@
-"""`lakehouse check`: everything that can be known of definitions without rows, one line for each finding."""
+"""`lakehouse check`: what can be found wrong in definitions without reading rows, one line for each finding."""
 
 import re
 import sys
@@ -52,7 +52,7 @@ class LocatedError:
 
     @classmethod
     def of(cls, error: BaseException, table: AssetTable | None = None) -> "LocatedError":
-        """The refusal that an error is."""
+        """What an error refuses, and where; the table is the one that the error is about, if that is known."""
         while not isinstance(error, LakehouseError) and error.__cause__ is not None:
             error = error.__cause__
         error = in_our_words(error)
@@ -72,11 +72,11 @@ class LocatedError:
 _WRONG_IN_YAML = re.compile(
     r"`(?P<key>[^`\n]+?) at (?P<file>[^`\n]+):(?P<line>\d+)`\n *(?P<what>[^\n]+?)(?: \[type=|\n|$)"
 )
-"""What Dagster says of a value in YAML that a component does not take, the first of several."""
+"""Dagster's message about a value in YAML that a component does not accept; the first, if there are several."""
 
 
 def _sentence_of(error: BaseException) -> str:
-    """What an error says that is not the library's."""
+    """The message of an error that is not the library's own."""
     wrong = _WRONG_IN_YAML.search(str(error))
     if wrong is not None:
         return f"{wrong['key']}: {wrong['what']}"
@@ -115,7 +115,7 @@ def _place_of_table(table: AssetTable) -> tuple[str, int, int] | None:
 
 
 def _place_in_project(error: BaseException) -> tuple[str, int, int]:
-    """The innermost line of the current directory's own code that an error has passed."""
+    """The innermost line in an error's traceback that is code of the current directory; no file if there is none."""
     here = Path.cwd()
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
@@ -149,7 +149,7 @@ def _run(given: Namespace) -> Answer:
 
 
 def _refuse_all(defs: "dg.Definitions", code_location: "CodeLocation") -> None:
-    """Refuses what `validate` refuses, and columns that are not there."""
+    """Refuses what `validate` refuses, and columns that do not exist."""
     from lakehouse.cli.column_refusals import refuse_unknown_columns
     from lakehouse.cli.tables import readable_logs
     from lakehouse.dagster.definitions.validation import validate_location
@@ -167,7 +167,7 @@ def _summary(refused: int, code_location: "CodeLocation", gathered: Gathered) ->
 
 @contextmanager
 def _keep_errors(gathered: Gathered) -> Generator[None]:
-    """Keeps whatever the user's code raises within: what it would have defined is not known."""
+    """Keeps whatever the user's code raises in the block; what that code would have defined is then unknown."""
     try:
         yield
     except UsageError:
@@ -178,7 +178,7 @@ def _keep_errors(gathered: Gathered) -> Generator[None]:
 
 
 def _load(given: Namespace, gathered: Gathered) -> "dg.Definitions":
-    """The definitions, as Dagster loads them; if that fails, those of the parts that load."""
+    """The definitions, as Dagster loads them; if that fails, the definitions of those parts that load."""
     import dagster as dg
 
     from lakehouse.dagster.remake import with_each_once
@@ -230,7 +230,7 @@ def _module_name(package: str, path: Path) -> str:
 
 
 def _stand_in_if_broken(name: str, gathered: Gathered) -> None:
-    """Puts an empty module in the place of one that cannot be imported, so that Dagster reads the others."""
+    """Replaces a module that cannot be imported by an empty one, so that Dagster reads the other modules."""
     with _keep_errors(gathered):
         resolve_name(f"{name}:")
         return

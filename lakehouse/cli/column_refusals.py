@@ -1,4 +1,4 @@
-"""What the texts of views say over columns, where these are known without rows; for `lakehouse check`."""
+"""Refuses what the texts of views say about columns that are known without reading rows; for `lakehouse check`."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -29,10 +29,10 @@ _UNKNOWN_COLUMN = "VIEW_UNKNOWN_COLUMN"
 
 
 def refuse_unknown_columns(code_location: CodeLocation, logs: Mapping[str, Log]) -> None:
-    """Refuses what the texts of views, their tables and expectations say over columns, where the columns are known.
+    """Refuses unknown columns in the texts of views, their tables and expectations, where the columns are known.
 
-    The columns of a view are those of its text; of another table those of its log, unless its code is another now; else
-    those that its spec has.
+    The columns of a view follow from its text. The columns of any other table are in its log, unless its code has
+    changed since; otherwise its spec may declare them.
 
     Raises:
         ViewError: There is no such column, or the text says something else that can never be computed.
@@ -55,7 +55,7 @@ class _Columns:
     def of(self, key: dg.AssetKey) -> Mapping[str, str] | None:
         """The columns of a table; None if they are not known."""
         if key not in self._columns:
-            self._columns[key] = None  # of views that read each other
+            self._columns[key] = None  # ends the recursion over views that read each other
             table = self.code_location.tables.get(key)
             text = only_text_of(function_of(table.asset)) if table is not None and is_function(table.asset) else None
             if table is not None:
@@ -99,7 +99,7 @@ def _columns_in(declared: Any) -> Iterable[dg.TableColumn]:
 
 
 def _is_of_other_code(table: AssetTable, log: Log) -> bool:
-    """Whether the code of a table's function is another than that which wrote the table, so that columns may differ."""
+    """Whether the code of a table's function has changed since the table was written, so that columns may differ."""
     if not is_function(table.asset) or (head := log.head()) is None:
         return False
     marks = (mark_in(commit) for commit in log.commits(head.version))
@@ -109,7 +109,7 @@ def _is_of_other_code(table: AssetTable, log: Log) -> bool:
 
 
 def _type(sql: str) -> str:
-    """A type as Spark's `simpleString()` has it; empty if it is not a type of Spark SQL."""
+    """A type as Spark's `simpleString()` writes it; empty if it is not a type of Spark SQL."""
     try:
         return exp.DataType.build(sql, dialect="spark").sql(dialect="spark").lower().replace(" ", "")
     except SqlglotError:
@@ -137,7 +137,7 @@ def _refuse_columns_of_table(table: AssetTable, text: ViewText, columns: Mapping
 
 
 def _refuse_condition(condition: str, columns: Mapping[str, str], text: ViewText, asset: str) -> None:
-    """Refuses an expectation over columns that there are not; what else is wrong with its text, `validate` says."""
+    """Refuses an expectation over columns that do not exist; `validate` finds what else is wrong with its text."""
     try:
         with suppress(NotFollowedError):
             read(f"SELECT (\n{condition}\n) AS holds FROM row", {"row": columns})

@@ -35,7 +35,7 @@ class Answer:
     Args:
         value: What `--json` prints: dictionaries, lists, texts and numbers.
         text: What is printed without `--json`: a text, or a page that is as wide and as colourful as the terminal.
-        code: The exit code: 0, or 1 where something is wrong that the command is there to find.
+        code: The exit code: 0, or 1 if the command failed or found something wrong.
     """
 
     value: Any
@@ -49,7 +49,7 @@ class UsageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command."""
+    """A command: how its arguments are added to its parser, and what runs it."""
 
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], Answer]
@@ -121,7 +121,7 @@ def about_definitions(begin: str, words: Sequence[str]) -> str:
 
 
 def no_such(kind: str, name: str, names: Collection[str], sources: Collection[str] = ()) -> str:
-    """The sentence that nothing of a kind has a name: what was meant, or all that there is."""
+    """The sentence that nothing of this kind has the name, with the names that may be meant, or with all names."""
     if name in sources:
         return f"No function of these definitions makes {name}, so there is no run of it."
     meant = [each for each in sorted(names) if each.rpartition("/")[2] == name] or get_close_matches(name, names)
@@ -136,7 +136,7 @@ def _directory(given: str) -> Path:
 
 _FILES = ("dg.toml", "pyproject.toml")
 DEFAULT_FILE = "definitions.py"
-"""The file that is loaded in a directory that no file of Dagster's configures."""
+"""The file that is loaded if no configuration file of Dagster is in the directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Target:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words with which another command names the same."""
+        """The words with which another command names the same definitions."""
         return ("-f" if self.is_file else "-m", self.name) if self.is_named else ()
 
 
@@ -163,7 +163,7 @@ def target(given: Namespace) -> Target:
     """What the command line names, or what the current directory is configured for.
 
     Raises:
-        UsageError: Neither says anything.
+        UsageError: Neither of them names any definitions.
     """
     if given.file is not None:
         return Target(given.file, is_file=True, is_named=True)
@@ -186,7 +186,8 @@ def definitions(given: Namespace) -> "dg.Definitions":
     """The definitions that a command is about.
 
     Raises:
-        UsageError: There is no such module or file, or it holds no single `dg.Definitions` or function that makes them.
+        UsageError: There is no such module or file, or it does not hold exactly one `dg.Definitions`, or one function
+            that makes them.
     """
     import dagster as dg
     from dagster.components.definitions import LazyDefinitions
@@ -215,7 +216,7 @@ def definitions(given: Namespace) -> "dg.Definitions":
 
 
 def in_our_words(error: BaseException) -> BaseException:
-    """The error, or ours instead of PySpark's about a function that a loaded module makes for classic Spark."""
+    """The error, or ours in place of PySpark's error about a function that a module makes for classic Spark."""
     from lakehouse.errors import SetupError
     from lakehouse.spark.diagnosis import Meaning, diagnose
 
@@ -235,7 +236,7 @@ def root_of(given: Namespace) -> Path:
 
 
 def local_sparks(defs: "dg.Definitions") -> "dict[str, LocalSpark]":
-    """The resources of definitions that are a Spark of this machine, and those of their IO managers, by directory."""
+    """The resources that are a Spark of this machine, also those inside other resources, by directory."""
     from lakehouse.dagster.resources import LocalSpark
 
     resources = list((defs.resources or {}).values())
@@ -282,10 +283,10 @@ def manager(given: Namespace) -> "DeltaIOManager":
 def _named_object(name: str) -> object:
     here = Path.cwd()
     try:
-        return resolve_name(name)  # the name is the user's, so that it cannot be an import statement
+        return resolve_name(name)  # the user gives the name, so an import statement cannot do this
     except ModuleNotFoundError as error:
         if error.name is None or not name.replace(":", ".").startswith(error.name):
-            raise  # a module of the user's imports what is not there
+            raise  # a module of the user imports something that is missing
         raise UsageError(f"There is no module {name} here ({here}).") from error
     except AttributeError as error:
         raise UsageError(f"{name} is not there: {error}.") from error

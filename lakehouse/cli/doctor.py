@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 _PACKAGES = (("dagster", "Dagster"), ("pyspark", "Spark"), ("delta-spark", "Delta"))
 _ROOM = 2 * 1024**3
-"""Fewer free bytes are worth a look."""
+"""If fewer bytes are free, the root is worth a look."""
 
 
 class Health(Enum):
-    """What is thought of a finding."""
+    """How serious a finding is."""
 
     GOOD = "good"
     LOOK = "look"
@@ -108,7 +108,7 @@ def _of_jars() -> Symptom:
         wanted = delta_jars()
     except PackageNotFoundError:  # the pyspark is another package's
         return Symptom("Delta's jars", Health.GOOD, "none are needed here")
-    except Exception as error:  # there is no Delta for the installed Spark, which stands above
+    except Exception as error:  # there is no Delta for the installed Spark, whose line is above
         return Symptom("Delta's jars", Health.WRONG, str(error))
     absent = missing(DIRECTORY, wanted)
     if absent:
@@ -192,7 +192,7 @@ def _run(given: Namespace) -> Answer:
 
 
 def _of_lakehouse(given: Namespace) -> Iterator[Symptom]:
-    """What is found of the root that the command line names, or of the definitions."""
+    """The findings about the root that the command line names, or about the definitions."""
     if given.root is not None:
         yield from of_root(given.root)
         return
@@ -279,20 +279,20 @@ def of_session(key: str, manager: "DeltaIOManager") -> Symptom:
         delta = version_of_delta(session)
     except LakehouseError as error:
         return Symptom(f"Spark of {key}", Health.WRONG, str(error))
-    except Exception as error:  # whatever a Spark raises that does not start
+    except Exception as error:  # whatever is raised by a Spark that does not start
         return Symptom(f"Spark of {key}", Health.WRONG, in_short(error))
     of = "a Delta of the platform's own" if delta is None else f"Delta {delta}"
     return Symptom(f"Spark of {key}", Health.GOOD, f"Spark {session.version} with {of} answers")
 
 
 def of_scratch(key: str, manager: "DeltaIOManager", name: str) -> Iterator[Symptom]:
-    """What the Spark of an IO manager can, tried out on a table; and whether exactly once can be kept there."""
+    """What the Spark of an IO manager can do, tried out on a table; and whether exactly once can be kept there."""
     from lakehouse.spark.abilities import is_lost
     from lakehouse.spark.scratch import try_out
 
     try:
         trials = try_out(manager.session(), name)
-    except Exception as error:  # whatever a Spark raises that does not start, or goes away
+    except Exception as error:  # whatever is raised by a Spark that does not start, or goes away
         is_gone = is_lost(error) and not isinstance(error, LakehouseError)
         why = "Spark went away while it was tried out" if is_gone else clause(in_short(error))
         what = f"{why}. The next call of this command drops {name} if it was left."
@@ -317,7 +317,7 @@ _SIGNS: Mapping[Health, tuple[str, str]] = {
 
 
 def doctor_page(symptoms: Sequence[Symptom]) -> RenderableType:
-    """What was found, in the order in which it was looked at."""
+    """The page of all findings, in the order in which they were made."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)

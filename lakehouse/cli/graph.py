@@ -1,4 +1,4 @@
-"""What the graph and Dagster's history say of tables: order, groups, selections, what is behind, what was compared."""
+"""What the graph and Dagster's history show of tables: order, groups, selections, what is behind or was compared."""
 
 import os
 import re
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _IS_KEY = re.compile(r"[\w/.-]+")
-"""What Dagster takes for an asset key; a selection has other characters, too."""
+"""What Dagster accepts as an asset key; a selection contains other characters, too."""
 
 
 def groups_in_order(defs: "dg.Definitions", names: Collection[str]) -> dict[str, str]:
@@ -37,8 +37,8 @@ def behind(
 ) -> dict[str, tuple[str, ...]]:
     """The tables whose next run has something to read, each with those of its sources that run before it.
 
-    A table that follows one that is behind is behind as soon as that one has run. Left out are tables with partitions,
-    because somebody has to name the partition, and gaps, because somebody has to look at them first.
+    They include each table that follows one of them, because it is behind as soon as its source has run. Tables with
+    partitions are left out, because a user has to name the partition; so are gaps, which a user has to look at first.
     """
     tables, states, chain = (
         code_location.by_name,
@@ -64,11 +64,11 @@ def select_assets(
         words: Asset keys, and selections as Dagster writes them: `gold/x+`, `+gold/x`, `group:gold`, `*`.
         defs: The definitions.
         code_location: Their tables.
-        by_partition: Whether the run is of a partition: a selection leaves out assets without partitions, else those
-            with partitions.
+        by_partition: Whether the run is of a partition. If so, a selection leaves out assets without partitions, else
+            those with partitions.
 
     Raises:
-        UsageError: A word is neither, or no function makes an asset that it names.
+        UsageError: A word is neither of these, or it names an asset that no function makes.
     """
     from lakehouse.dagster.definitions.explaining import explainable
 
@@ -112,7 +112,7 @@ class Comparison:
         at: When the last one was made, in milliseconds since the epoch; None if none was.
         equal: Whether the table was right then; None if none was made.
         of: What was compared, if not the whole table: a partition, a part of the keys.
-        impossible: Why no recompute says what the table must hold; None if one does.
+        impossible: Why no recompute can give what the table must hold; None if one can.
     """
 
     at: int | None = None
@@ -133,7 +133,8 @@ class Comparisons:
     """The comparisons of the tables.
 
     Args:
-        by_table: Those of each table that an asset makes; without those that only Dagster would know, if it is unknown.
+        by_table: The comparisons of each table that an asset makes; without Dagster's event log, only those that are
+            impossible.
         unknown: Why Dagster's event log is not at hand, as a clause; None if it is.
     """
 
@@ -156,7 +157,7 @@ def comparisons(code_location: "CodeLocation") -> Comparisons:
     try:
         with dg.DagsterInstance.get() as instance:
             made = {key: last_compared(instance, key) for key, why in reasons.items() if why is None}
-    except Exception as error:  # its storage may be anywhere, and the logs of the tables say the rest all the same
+    except Exception as error:  # its storage may be anywhere, and the tables' logs still give the rest
         return Comparisons(impossible, in_short(error))
     return Comparisons(impossible | {key.to_user_string(): _comparison(last) for key, last in made.items()})
 

@@ -89,7 +89,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; 0, 1 where something is wrong that it is there to find, 2 for a wrong command line."""
+    """Runs one command. Returns 0, or 1 if it failed or found something wrong; a wrong command line exits with 2."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = ArgumentParser("lakehouse", description="Incremental Delta tables with Dagster and Spark.")
     parser.add_argument("-V", "--version", action="store_true", help="print the version and end")
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(no_such("command", name, COMMANDS))
     given = parser.parse_args(words)
     if getattr(given, "root", None) is not None:
-        os.environ.pop(BRANCH, None)  # the directory is meant that is named
+        os.environ.pop(BRANCH, None)  # the directory itself is meant, not a branch of it
     if given.version:
         from lakehouse import __version__
 
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("say which command: " + ", ".join(COMMANDS))
     try:
         return _print_answer(command.run(given), given)
-    except BrokenPipeError:  # who reads the output has enough of it
+    except BrokenPipeError:  # the program that reads the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:

@@ -13,7 +13,7 @@ from lakehouse import __version__
 from lakehouse.cli.command import Answer, Command, UsageError
 
 _BESIDE = frozenset([".git", ".venv"])
-"""What the folder may hold already, because the project has no such file."""
+"""What the folder may already contain, because the project writes no such file."""
 _QUESTION = """\
 Will pandas, Polars, delta-rs or another reader without deletion vectors read the tables?
 Yes costs a rewrite of the file of each changed row; policy.deletion_vectors in defs.yaml says it. [y/N] """
@@ -55,7 +55,7 @@ def package_name(folder: str) -> str:
     """The name of the package of a project.
 
     Raises:
-        UsageError: It is no name of a package, or an installed package has it.
+        UsageError: It is not a valid name of a package, or an installed package has it.
     """
     name = re.sub(r"[-. ]", "_", folder)
     would = f"The package of the project would be called {name!r}"
@@ -68,17 +68,17 @@ def package_name(folder: str) -> str:
 
 
 def _asked_for_vectors() -> str:
-    """What somebody at a terminal answers; on if nobody sits there."""
+    """The answer of the user at the terminal; on if there is no terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return "on"
     return "off" if input(_QUESTION).strip().lower() in {"y", "yes"} else "on"
 
 
 def _refuse_occupied(directory: Path) -> None:
-    """Refuses a folder in which somebody has files.
+    """Refuses a folder that already contains other files.
 
     Raises:
-        UsageError: It is no folder, or it is not empty.
+        UsageError: It is not a folder, or it is not empty.
     """
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file. Name a folder that is new or empty.")
@@ -99,6 +99,6 @@ def tree(files: Mapping[str, str], above: str = "") -> Iterator[tuple[str, str]]
 
 
 def _beside(rows: list[tuple[str, str]], indent: str = "") -> Iterator[str]:
-    """Lines, each with what it is for beside it."""
+    """Lines, each followed by its meaning, which all begin at the same column."""
     width = max(len(line) for line, meaning in rows if meaning)
     return (f"{indent}{line.ljust(width)}  {meaning}".rstrip() for line, meaning in rows)

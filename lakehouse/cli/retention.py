@@ -59,7 +59,7 @@ def _add_limit(parser: ArgumentParser) -> None:
 
 
 def _limit(given: Namespace) -> timedelta | None:
-    """How long the reader that is registered may be behind; None if none is registered."""
+    """How long the reader to be registered may be behind; None if no reader is to be registered."""
     limit = None if given.limit is None else limit_from(given.limit)
     if given.register is None and given.limit is not None:
         raise UsageError("--limit is of a reader that is registered: --register NAME --limit 14d.")
@@ -121,7 +121,7 @@ def _value_of_reader(readers: Readers, look: ReaderLook) -> dict[str, Any]:
 
 
 def _logs_and_names(given: Namespace) -> "tuple[Mapping[str, FileLog], Mapping[str, timedelta], Mapping[str, str]]":
-    """The logs that can be read here, the readers that the definitions name, and whose logs only Spark can read."""
+    """The logs that can be read here, the readers that definitions name, and followers whose logs only Spark reads."""
     if given.root is not None:
         return logs_of(given), {}, {}
     from lakehouse.dagster.io_manager import code_location_of
@@ -198,7 +198,7 @@ def _until(millis: int | None) -> str:
 
 
 def table_of_ours(name: str, code_location: "CodeLocation") -> "AssetTable":
-    """The table of a name that an asset of the code location writes; a quarantine as well.
+    """The table of this name, which an asset of the code location writes; it may be a quarantine.
 
     Raises:
         UsageError: There is no table of that name.
@@ -242,7 +242,7 @@ def _run_upkeep(given: Namespace) -> Answer:
             if upkeep is not None:
                 dry = given.dry_run or not upkeep.tasks
                 results.append(UpkeepResult(upkeep) if dry else keep(managers[table.manager], table, upkeep, run))
-        except Exception as error:  # other tables are looked after all the same
+        except Exception as error:  # the upkeep of the other tables goes on
             if len(listed) == 1:
                 raise
             errors[table.name] = str(error) if isinstance(error, LakehouseError) else first_line(error)
@@ -255,7 +255,7 @@ def _run_upkeep(given: Namespace) -> Answer:
 def _look_at(
     table: "AssetTable", code_location: "CodeLocation", readable: "ReadableLogs", *, is_named: bool
 ) -> "TableUpkeep | None":
-    """What a table needs; None if there is no table yet, or if only Spark can list its files and nobody named it.
+    """What a table needs; None if there is no table yet, or if only Spark can list its files and it was not named.
 
     Raises:
         UpkeepError (NOT_OURS): Only Spark can list the files of a table that the command line names.

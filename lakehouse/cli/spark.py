@@ -137,7 +137,7 @@ def _install(jars: Sequence[Jar]) -> Answer:
 
 
 def _fetch(jars: Sequence[Jar], number: int) -> str | None:
-    """Fetches the missing jars, and says meanwhile how much has come; what failed, or None."""
+    """Fetches the missing jars, and shows meanwhile how much has been fetched; returns what failed, or None."""
     from lakehouse.cli.pages.screen import working_beside
 
     before, ended = _size(DIRECTORY), Event()
@@ -158,7 +158,7 @@ def _fetch(jars: Sequence[Jar], number: int) -> str | None:
 
 
 def _size(directory: Path) -> int:
-    """The bytes of the files below a directory, of which some may come and go meanwhile."""
+    """How many bytes the files below a directory have together; files may come and go meanwhile."""
     total = 0
     for file in directory.rglob("*") if directory.is_dir() else ():
         with suppress(OSError):

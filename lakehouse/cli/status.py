@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lakehouse.dagster.io_manager import DeltaIOManager
 
 _WRONG = (TableState.GAP, TableState.UNREADABLE)
-"""States that are there to be found."""
+"""The states for which the exit code is 1."""
 
 
 def _add_status_arguments(parser: ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def _now() -> int:
 
 
 def _answer(page: StatusPage) -> Answer:
-    """What the command says of the tables."""
+    """The answer of the command: a document and a page about the tables."""
     lakehouse, compared = page.lakehouse, page.compared
     value = {
         "tables": [
@@ -67,7 +67,7 @@ def _code(page: StatusPage) -> int:
 
 
 def _write_page(page: StatusPage, file: Path) -> Answer:
-    """The page for a browser, written."""
+    """Writes the page for a browser."""
     from lakehouse.cli.pages.status_report import status_report
 
     write_page(file, status_report(page.lakehouse, page.compared.by_table))
@@ -89,7 +89,7 @@ def _value(table: TableReport, compared: Comparisons) -> dict[str, Any]:
 
 
 def _of_definitions(defs: "dg.Definitions", words: Sequence[str]) -> StatusPage:
-    """What is known of the tables of definitions, also of those that no run has made yet."""
+    """What is known of the tables of definitions, including tables that no run has made yet."""
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
     code_location = code_location_of(defs)
@@ -113,7 +113,7 @@ def _of_definitions(defs: "dg.Definitions", words: Sequence[str]) -> StatusPage:
 def _declarations(
     code_location: "CodeLocation", managers: "Mapping[str, DeltaIOManager]", left_out: Mapping[str, str]
 ) -> Declarations:
-    """What definitions say of their tables that no log does."""
+    """What definitions declare about their tables and no log records."""
     tables = [*code_location.tables.values()]
     unreadable = dict[str, dict[str, str]]()
     for table in tables:
@@ -133,7 +133,7 @@ def _declarations(
 
 
 def _code_to_compare(table: "AssetTable", manager: "DeltaIOManager") -> Code | None:
-    """The code of a table whose next run compares everything if the code is another than in the table's mark."""
+    """The code of a table, if its next run compares everything when the code in its mark is another; else None."""
     from lakehouse.read.decide import compares_new_code
 
     if table.asset is None or not table.is_written or not table.stands_alone:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MOST = 20
-"""So many rows are shown."""
+"""How many rows are shown at most, unless `--limit` is given."""
 
 
 def _add_show_arguments(parser: ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def _run_show(given: Namespace) -> Answer:
 
 
 def _rows_at(table: NamedTable, version: int, given: Namespace) -> list[dict[str, Any]]:
-    """The rows, by deltalake if it knows the features of the table, else by Spark, whose SQL a condition is."""
+    """The rows, read by deltalake if it supports the table's features, else by Spark; Spark also reads a condition."""
     from lakehouse.cli.pages.screen import working_beside
     from lakehouse.delta.file_log import FileLog
 
@@ -63,7 +63,7 @@ def _rows_at(table: NamedTable, version: int, given: Namespace) -> list[dict[str
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: times and decimals as text, times with a zone in UTC."""
+    """A value as JSON can hold it: times and decimals as text, times with a zone in UTC."""
     match value:
         case datetime():
             return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat(" ")
@@ -127,7 +127,7 @@ def _versions(given: Namespace, head: "Head") -> tuple[int, int]:
 
 
 def key_in(log: "Log", version: int) -> tuple[str, ...]:
-    """The key that the newest mark says is unique; empty if none says that."""
+    """The key in the newest mark that records a unique key; empty if no recent mark does."""
     marks = (mark_in(commit) for commit in islice(log.commits(version), LOOKED_BACK))
     return next((mark.key for mark in marks if mark is not None and mark.key), ())
 
@@ -135,9 +135,9 @@ def key_in(log: "Log", version: int) -> tuple[str, ...]:
 def diff_of(
     table: NamedTable, versions: tuple[int, int], key: tuple[str, ...], most: int, say: Callable[[str], None]
 ) -> "tuple[VersionDiff, str]":
-    """What differs, and by what that was found: the change feed names the keys, or all rows of both are compared.
+    """What differs, and how that was found: by the keys in the change feed, or by comparing all rows of both versions.
 
-    How many rows that reads is said before, by the log.
+    Before that, `say` is called with the number of rows that are read, according to the log.
     """
     from lakehouse.delta.commit_info import NO_ROWS, count_of
     from lakehouse.difference.between_versions import VersionDiff, diff_versions

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def logs_of(given: Namespace) -> "Mapping[str, FileLog]":
-    """The log of each table by its name: of a directory all tables below it, else those of the definitions.
+    """The log of each table, by name: of all tables below a directory if one is named, else of the definitions' tables.
 
     Raises:
         UsageError: There is no such directory.
@@ -55,8 +55,8 @@ def logs_of(given: Namespace) -> "Mapping[str, FileLog]":
 
 
 def readable_logs(code_location: "CodeLocation") -> "ReadableLogs":
-    """The logs of a code location, of a table with a catalog name where runs have found the name."""
-    from lakehouse.spark.table_version import ReadableLogs  # it loads PySpark, which a help text does without
+    """The logs of a code location's tables. A table with a catalog name is looked for where earlier runs found it."""
+    from lakehouse.spark.table_version import ReadableLogs  # it loads PySpark, which a help text does not need
 
     return ReadableLogs.of(_found_refs(code_location))
 
@@ -92,7 +92,7 @@ def log_of(table: str, logs: "Mapping[str, FileLog]") -> "FileLog":
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """The table that a command line names, where it stands, and who reads its rows."""
+    """The table that a command line names, where it stands, and the session that reads its rows."""
 
     ref: "TableRef"
     session: "Callable[[], SparkSession]"
@@ -117,7 +117,7 @@ class NamedTable:
     def of_ref(
         cls, ref: "TableRef", session: "Callable[[], SparkSession]", key: Sequence[str] = ()
     ) -> "NamedTable | None":
-        """A table where it stands; None if there is none."""
+        """A table at its newest version; None if there is no table yet."""
         log = ref.log(session)
         head = log.head()
         return None if head is None else cls(ref, session, key, log, head)
@@ -130,7 +130,7 @@ class NamedTable:
 
 
 def _find_table(given: Namespace) -> "tuple[TableRef, Callable[[], SparkSession], Sequence[str]]":
-    """Where a table is, who reads it, and its declared key."""
+    """Where a table is, the session that reads it, and its declared key."""
     from lakehouse.dagster.io_manager import code_location_of, managers_of
 
     if given.root is not None:
@@ -149,7 +149,7 @@ def _find_table(given: Namespace) -> "tuple[TableRef, Callable[[], SparkSession]
 
 @contextmanager
 def reading_old_files(what: str) -> Generator[None]:
-    """Explains an error of reading: files of an old version may be gone.
+    """Explains an error while reading: files of an old version may be gone.
 
     Raises:
         ReadError: Something that is not the library's own error was raised.
@@ -166,12 +166,12 @@ def reading_old_files(what: str) -> Generator[None]:
 
 
 def no_table(name: str) -> ReadError:
-    """The error that a command has nothing to read: there is no table of that name."""
+    """The error of a command that has nothing to read, because there is no table of that name."""
     return ReadError(f"There is no table '{name}'.", "Nothing was read. `lakehouse status` lists the tables.")
 
 
 def tables_below(root: str) -> list[str]:
-    """The names of the Delta tables below a directory of this machine; what is inside a table is none."""
+    """The names of the Delta tables below a directory of this machine; directories inside a table are not searched."""
     names: list[str] = []
     for directory, below, _ in os.walk(root):
         if "_delta_log" in below:
@@ -181,7 +181,7 @@ def tables_below(root: str) -> list[str]:
 
 
 def changes_between(table: str, log: Log, after: int | None, upto: int | None) -> "tuple[int, list[Change]]":
-    """The newest version of a table, and its commits `(after, upto]`, oldest first; without `after` the last ten.
+    """The newest version of a table, and its commits `(after, upto]`, oldest first; if `after` is None, the last ten.
 
     Raises:
         ReadError: There is no table, or it has no such versions.

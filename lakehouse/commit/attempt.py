@@ -66,10 +66,10 @@ def head_of(writing: Writing) -> Head | None:
 
 
 def plan_attempt(writing: Writing, head: Head | None) -> Planned:
-    """The statement that makes the write true of the table at `head`, and that of its quarantine.
+    """The statement that makes the write true of the table at `head`, and the statement of its quarantine.
 
-    Rows that a plan has computed are at executors, and are lost with them. The inputs are pinned, so the write is then
-    planned again.
+    Rows that planning has computed are held by executors, and are lost with them. The inputs are pinned, so the write
+    is then planned again.
 
     Raises:
         LakehouseError: The result does not fit the table, or Spark cannot compute it.
@@ -105,8 +105,8 @@ def try_both(writing: Writing, planned: Planned, head: Head | None) -> tuple[Wri
     """Executes the statement of the quarantine, if there is one, and then that of the table.
 
     Returns:
-        What the last attempt was about, and that attempt: the quarantine if it was lost there, else the table, whose
-        mark says which version of the quarantine goes with it. No attempt if the table holds the result.
+        What the last attempt wrote, and that attempt: the quarantine if the attempt was lost there, else the table,
+        whose mark then names the version of the quarantine that goes with it. No attempt if the table holds the result.
     """
     if isinstance(planned, WithQuarantine):
         version, at = version_of(planned.run.head), planned.run.head
@@ -154,7 +154,7 @@ def _mark(writing: Writing, head: Head | None, statement: Statement) -> Mark:
 
 
 def _log_after(writing: Writing, head: Head | None) -> int | None:
-    """The version since which the table archives its source; None if the rows are not the source's whole log."""
+    """The version after which the table archives its source; None if the rows are not the source's whole log."""
     run = writing.run
     if not run.facts.archives_source:
         return None
@@ -162,7 +162,7 @@ def _log_after(writing: Writing, head: Head | None) -> int | None:
 
 
 def _execute_once(writing: Writing, statement: Statement, mark: Mark) -> Exception | None:
-    """Executes once. Whatever is raised is evidence, not yet an outcome; unless no statement was sent."""
+    """Executes the statement and returns its error: evidence, not yet an outcome. Raises if no statement was sent."""
     try:
         execute(writing.spark, statement, writing.run, mark)
     except RefusedStatementError:
@@ -174,7 +174,7 @@ def _execute_once(writing: Writing, statement: Statement, mark: Mark) -> Excepti
 
 @phase("find in the log")
 def _find_attempt(log: Log, mark: Mark, run: Run, error: Exception | None) -> Commit | None:
-    """Our commit, if this attempt landed; its version is our own, even if rivals have committed since."""
+    """The commit of this attempt, if it landed; its version is right even if rivals have committed since."""
     try:
         head = log.head()
         if head is None:

@@ -1,4 +1,4 @@
-"""From a write to one Delta commit, and a second if a rival's commit came between it and its comparison (ADR 2, 4).
+"""From a write to one Delta commit, and a second if a rival committed between the comparison and it (ADR 2, 4).
 
 Two loops, each with its own outcomes. `_land` tries until a commit is in the table or is not needed. `_mend` checks
 that this commit followed from what the table held just before it, and lands once more if it did not.
@@ -48,7 +48,7 @@ from lakehouse.writes.write import Write
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A statement that may be tried again as it is: rivals changed other rows, and `head` has not moved since."""
+    """A statement that may be tried again unchanged: rivals changed other rows, and `head` has not moved since."""
 
     statement: Statement
     head: Head | None
@@ -104,7 +104,7 @@ def _land(writing: Writing, done: int | None = None) -> Outcome | _Defeated:
                 of, attempt = try_both(writing, planned, head)
             except RefusedStatementError:
                 plan = None
-                continue  # of this session it is known now, and it plans writes of rows instead
+                continue  # now it is known that this session refuses it, so writes of rows are planned instead
         if attempt is None:
             assert head is not None
             return Unchanged(head.version)
@@ -123,10 +123,10 @@ def _land(writing: Writing, done: int | None = None) -> Outcome | _Defeated:
 
 
 def _refuse_lead(run: Run, other: Known) -> None:
-    """Refuses to end a run that has set the quarantine right, if the run that has written the table does not know that.
+    """Refuses to end a run that has set the quarantine right if the run that wrote the table did not see that.
 
     Raises:
-        StaleInputsError (OVERTAKEN): It does not. The step runs again, finds the quarantine ahead, and compares.
+        StaleInputsError (OVERTAKEN): It did not. This step runs again, finds the quarantine ahead, and compares.
     """
     if run.other_table.version is not None and run.other_table.version > other.mark.version_of_quarantine:
         raise StaleInputsError.overtaken(run.name, other.mark.run, other.version)
@@ -135,11 +135,11 @@ def _refuse_lead(run: Run, other: Known) -> None:
 def _mend(writing: Writing, landed: Committed) -> Committed:
     """The commit that counts: the landed one if it followed from the table just before it, otherwise a second one.
 
-    `judge_base` decides what a rival just before the commit means, and `changed_by` whether the rival changed our rows.
-    A rival that Delta itself sees makes us lose the attempt, in `_land`.
+    `judge_base` decides what a rival just before the commit means, and `changed_by` whether the rival changed rows of
+    the write. A rival that Delta itself sees makes the attempt fail, in `_land`.
 
     Raises:
-        UnsettledError: Rivals came between too often, the table forbids to overrule them, or the second commit
+        UnsettledError: Rivals came between too often, the table forbids overruling them, or the second commit
             failed.
         StaleInputsError (OVERTAKEN): The rival is a run of the same asset, and another comparison would not be enough.
     """
@@ -167,7 +167,7 @@ def _mend(writing: Writing, landed: Committed) -> Committed:
         except LateGapError as error:
             raise LateGapError(error.asset, error.reason, written=version) from error
         except LakehouseError as error:
-            # The error says what is true now for the second commit alone. What happened is true of the whole run.
+            # What the error calls true now concerns the second commit alone; what happened concerns the whole run.
             raise UnsettledError(writing.run.name, version, max(1, times), rows.value, error.happened) from error
 
 
@@ -177,7 +177,7 @@ def _is_the_last(writing: Writing, lost: LostAttempt) -> bool:
 
 
 def _still_holds(mark: Mark, lost: LostAttempt) -> bool:
-    """Whether the comparison still holds. Sums are added only if no rival wrote to the table, whichever rows."""
+    """Whether the comparison still holds. Sums are added only if no rival wrote any rows to the table."""
     compared = mark.compared and mark.aggregate is None
     return compared and lost.conflict.kind is ConflictKind.FILES and lost.changed is Changed.OTHER_ROWS
 
@@ -208,7 +208,7 @@ def _is_skipped(writing: Writing) -> bool:
 
 
 def _stale_base(writing: Writing, landed: Committed) -> Changed | None:
-    """Which rows a rival changed between the comparison and our transaction; None if the write is not about them.
+    """Which rows a rival changed between the comparison and the transaction; None if the write is not about them.
 
     Delta's own check covers what comes after the transaction's snapshot; the comparison was made on `base`.
     """
@@ -219,10 +219,10 @@ def _stale_base(writing: Writing, landed: Committed) -> Changed | None:
 
 
 def _behind(writing: Writing, landed: Committed, times: int) -> Writing:
-    """The same write, to be compared with the table after our own commit."""
+    """The same write, to be compared with the table as it is after the commit that landed."""
     run, version = writing.run, landed.commit.version
     tell(Message(f"A rival changed rows of {run.name} just before version {version}; writing them again."))
     writing.clock.sleep(writing.retry.wait(times, writing.clock.random))
-    # Our own commit's epoch, so that a concurrent run is noticed; the positions before it, so that nothing is skipped.
+    # The epoch of that commit, so that a concurrent run is noticed; the earlier positions, so that nothing is skipped.
     cursor = replace(Known.of(landed.mark, version), reads=run.cursor.reads)
     return replace(writing, run=replace(run, cursor=cursor))

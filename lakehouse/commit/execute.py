@@ -42,7 +42,7 @@ from lakehouse.spark.table_version import SparkLog, TableRef
 _DATA_FILE = r"/(part-\d{5}-[0-9a-f-]{36}[^/]*\.parquet|deletion_vector_[^/]*\.bin)$"
 """The end of the path of a file that Delta has written."""
 _PATTERN = re.compile(r"[][{}*?\\]")
-"""Characters that mean other names in a path that Spark reads; a backslash takes that from them."""
+"""Characters that make a pattern of a path that Spark reads, unless a backslash precedes them."""
 
 
 def save(rows: DataFrame, ref: TableRef, mark: Mark, mode: str, new: Table | None = None, **which: str) -> None:
@@ -83,7 +83,7 @@ def save_by(writer: DataFrameWriter, spark: SparkSession, ref: TableRef, externa
 
 
 _DEFAULTS = {"CURRENT_DEFAULT", "EXISTS_DEFAULT"}
-"""What a source's column says of its default: the rows that are written have their values."""
+"""Metadata about the default of a source's column. The rows that are written have their values, so it is left out."""
 
 
 def create(rows: DataFrame, run: Run, mark: Mark) -> None:
@@ -124,10 +124,10 @@ def create(rows: DataFrame, run: Run, mark: Mark) -> None:
 
 
 def _create_by_writer(rows: DataFrame, run: Run, mark: Mark) -> None:
-    """Creates a table by a write of rows: at a path in one commit; otherwise without rows, and then commits.
+    """Creates a table by a writer: at a path and without mapped columns in one commit; otherwise first without rows.
 
-    Delta refuses rows together with a mapping and a feed (`DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION`), and where a
-    catalog creates the table, Delta passes on the transaction of the options, but not the mark.
+    Delta refuses rows together with a mapping and a feed (`DELTA_BLOCK_COLUMN_MAPPING_AND_CDC_OPERATION`). If a catalog
+    creates the table, Delta takes the transaction from the options, but not the mark.
 
     If a run dies between the two commits, it leaves an empty table, which the next run treats as new.
     """
@@ -162,7 +162,7 @@ def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException
     """Refuses to replace what Delta would not see: a table of another format, or one that the catalog does not know.
 
     Returns:
-        The directory of a table that has a name in the catalog.
+        The directory, if the table goes by a name in the catalog; None if it goes by a path.
 
     Raises:
         TableError (PLACE_TAKEN): The catalog has the name, and no Delta table is there; or the directory of the name
@@ -171,7 +171,7 @@ def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException
     if run.ref.path is not None:
         return None
     where = (error.getMessageParameters() or {}).get("tableLocation")
-    if where is None:  # the name is taken; of a directory that is not empty Delta says which
+    if where is None:  # the name is taken; for a directory that is not empty Delta would name it
         problem = "a name that the catalog has, but whose directory is gone, or has another format than Delta's"
         remedy = f"Bring the directory back. If nobody needs that table, DROP TABLE {run.ref.identifier} first."
         raise TableError.place_taken(run.name, run.ref.identifier, problem, remedy) from error
@@ -204,10 +204,10 @@ def _refuse_other_file_system(spark: SparkSession, run: Run, error: AnalysisExce
 def _refuse_foreign_files(spark: SparkSession, asset: str, where: str) -> None:
     """Refuses to create a table among files that Delta did not write, because VACUUM would remove them.
 
-    Spark lists neither `_delta_log` nor what else begins with an underscore or a dot, and takes a path for a pattern.
+    Spark does not list `_delta_log` or other names that begin with an underscore or a dot. A path is a pattern to it.
 
     Raises:
-        TableError (PLACE_TAKEN): The directory holds a file whose name is none of Delta's.
+        TableError (PLACE_TAKEN): The directory holds a file whose name is not one of Delta's.
     """
     reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
     try:
@@ -231,7 +231,7 @@ def _with_comment(column: StructField, table: Table) -> Column:
     value = F.col(quote(column.name))
     if metadata == column.metadata:
         return value
-    # An alias of a column has its metadata, unless it is given some; that of an expression has none.
+    # An alias of a column keeps the column's metadata unless it is given some; an alias of an expression has none.
     return value.alias(column.name, metadata=metadata) if metadata else F.coalesce(value).alias(column.name)
 
 
@@ -261,7 +261,7 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
         case MergeRows(difference=rows, counts=counts, within=within, few=few, nulls=nulls):
             with handed_over(rows, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 if few:
-                    # Few rows: broadcast to an inner join; in an outer one hashed, so the table need not be sorted.
+                    # Few rows: broadcast in an inner join; hashed in an outer one, so the table need not be sorted.
                     own.conf.set("spark.sql.autoBroadcastJoinThreshold", str(2 * limits().driver_bytes))
                     own.conf.set("spark.sql.join.preferSortMergeJoin", "false")
                 own.sql(merge_sql(run, rows, view, within, inserts=counts.inserted != 0, nulls=nulls)).collect()
@@ -275,14 +275,14 @@ def _side_of_join(rows: DataFrame, counts: Rows) -> DataFrame:
 
 
 def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *, inserts: bool, nulls: bool) -> str:
-    """The one MERGE of a difference. To insert a row whose key exists is an error, not an update.
+    """The one MERGE of a difference. Inserting a row whose key exists is an error, not an update.
 
     Without inserts the MERGE is an inner join: few rows are then broadcast, and neither side is shuffled.
     """
     columns = [column for column in difference_.columns if column != OPERATION]
     on = _on_key(run, nulls=nulls)
     on = f"({within}) AND {on}" if within else on
-    # Of a key that the table holds more than once the rows are deleted, and the one row is inserted: it matches none.
+    # If the table holds a key more than once, its rows are deleted, and the one row is inserted: it matches none.
     on = f"{on} AND s.{quote(OPERATION)} <> '{AGAIN}'"
     keys = fold(run.table.key_columns)
     changed = [c for c in columns if c.lower() not in keys]

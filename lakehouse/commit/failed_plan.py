@@ -1,4 +1,4 @@
-"""What Spark says of a plan, as an error of this library; LateGapError if a feed turned out to be unreadable."""
+"""Spark's error about a plan, as an error of this library; LateGapError if a feed turned out to be unreadable."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ from lakehouse.spark.diagnosis import (
 
 @contextmanager
 def as_explained(run: Run) -> Generator[None]:
-    """What Spark says of a plan, as an error of this library: through Spark Connect a plan is analyzed late."""
+    """Raises Spark's error about a plan as an error of this library: through Spark Connect a plan is analyzed late."""
     try:
         yield
     except LakehouseError:
@@ -35,7 +35,7 @@ def as_explained(run: Run) -> Generator[None]:
 
 
 def session_error(asset: str, error: Exception) -> LakehouseError | None:
-    """What Spark says of its session or its jars, as an error of this library; None if it speaks of something else."""
+    """Spark's error about its session or its jars, as an error of this library; None if it is about something else."""
     meanings = diagnose(error)
     if Meaning.SESSION_ENDED in meanings:
         return SessionError.session_ended(asset, first_line(error))

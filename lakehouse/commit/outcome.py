@@ -17,9 +17,9 @@ class Committed:
         commit: The commit.
         mark: Its mark.
         statement: How it was written.
-        lost: The attempts that lost to a rival before.
-        recovered: Whether its answer was lost, and it was found in the log.
-        left_out: How many rows of the result lie in no partition of the run; None if nobody counted them.
+        lost: The attempts before it that were lost to a rival.
+        recovered: Whether the statement failed, and its commit was found in the log all the same.
+        left_out: How many rows of the result lie in no partition of the run; None if they were not counted.
     """
 
     commit: Commit

@@ -1,4 +1,4 @@
-"""Rivals: the conflict of an attempt that did not commit, what rivals changed, and who came just before a commit."""
+"""Rivals: the conflict of an attempt that did not commit, what rivals changed, and which came just before a commit."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from lakehouse.writes.write import Write
 
 
 class ConflictKind(Enum):
-    """The closed set of answers that a failed commit can have."""
+    """The closed set of meanings that a failed commit can have."""
 
     FILES = "a rival changed files that this write had read"
     SAME_ASSET = "another run of this asset committed"
@@ -80,7 +80,7 @@ class Conflict:
 
 
 def classify(error: BaseException) -> Conflict:
-    """What an exception from a write means. The first cause that says something decides."""
+    """What an exception from a write means. The first cause with a known meaning decides."""
     is_unknown = False
     first_condition: str | None = None
     for cause in causes(error):
@@ -158,7 +158,7 @@ def changed_by(spark: SparkSession, run: Run, write: Write, rivals: tuple[Commit
         if within is not None:
             changed = changed.where(within)
         return Changed.OTHER_ROWS if is_empty(changed) else Changed.SAME_ROWS
-    except Exception:  # the rivals' changes are gone, or Spark is: the next attempt says what of it matters
+    except Exception:  # the rivals' changes are gone, or Spark is: the next attempt shows whether that matters
         return Changed.UNKNOWN
 
 
@@ -198,13 +198,13 @@ def advice(run: Run, attempt: LostAttempt) -> str:
 
 
 def rivals_before(log: Log, run: Run, mark: Mark, own: Commit) -> tuple[Commit, ...]:
-    """The rivals just before our commit because of whose rows the write may have to be compared once more.
+    """The rivals just before the run's commit whose rows may make it necessary to compare the write once more.
 
     A commit whose position the next run would not believe is refused, and so is one with older inputs than the rival.
 
     Raises:
         StaleInputsError (OVERTAKEN): The rival is a run of the same asset.
-        StaleInputsError (ROLLED_BACK): The table was restored or emptied, so our position does not hold.
+        StaleInputsError (ROLLED_BACK): The table was restored or emptied, so the run's position does not hold.
     """
     # Mostly nothing lies between. The log is not read then, so it cannot fail a step that has written.
     between = log.commits(own.version - 1, mark.base + 1) if mark.base + 1 < own.version else ()

@@ -1,6 +1,6 @@
 """Whether a run may write to its table, and whether another run has already done its work.
 
-What other commits to its table mean for a run is one closed set, decided from values; then the log is asked for them.
+What other commits to its table mean for a run is a closed set of situations, decided from facts that the log shows.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ from lakehouse.spark.progress import phase
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Nobody has done the run's work: it plans and commits."""
+    """No other run has done the run's work: it plans and commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ Situation: TypeAlias = Due | Superseded | Overtaken | RolledBack
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the log of the run's table says.
+    """What the log of the run's table shows.
 
     Args:
         now: The cursor of the run's partitions now.
         other: The newest commit of another generation, or set of partitions, that is about this run's work; see
-            `lakehouse.commit.superseded`.
+            `_overtaken_by`.
         newest: The newest commit that wrote all of the run's partitions.
         done: The version of this run's own commit; None before it.
     """
@@ -67,19 +67,19 @@ class Facts:
 
 
 def situation_of_run(run: Run, facts: Facts) -> Situation:
-    """The situation of a run whose result is true of the table, whoever wrote it."""
+    """The situation of a run whose result the table is to hold, whichever run writes it."""
     newest, done = facts.newest, facts.done
     if is_undisturbed(run, facts):
         return Superseded(newest) if newest is not None and newest.version != done and _repeats(run, newest) else Due()
     by = facts.other or newest
     if by is None:
         return RolledBack()
-    # What a commit says of itself need not hold: the cursor knows a stale base, and a position that was rolled back.
+    # The mark of a commit need not hold: the cursor allows for a stale base, and for a position that was rolled back.
     return Superseded(by) if newest is not None and _supersedes(run, newest, done) else Overtaken(by)
 
 
 def situation_of_append(run: Run, now: Cursor, repeated: Known | None) -> Situation:
-    """The situation of a run that adds its rows in every run, so that only its own commit can have added them."""
+    """The situation of a run that adds its rows every time, so that only its own commit can have added them."""
     newest = now if isinstance(now, Known) else None
     if newest is not None and run.is_own(newest.mark):
         return Superseded(newest)
@@ -118,7 +118,7 @@ def _supersedes(run: Run, newest: Known, done: int | None) -> bool:
     """Whether the newest commit leaves the run nothing to do.
 
     After the run's own commit it does if the table holds the rows of its position. After a reconciliation no position
-    says that.
+    shows that.
     """
     if done is None:
         return covers(newest, run)
@@ -175,7 +175,7 @@ def refuse_unsafe(run: Run, head: Head | None) -> None:
     """Refuses a table on which "exactly once" cannot be guaranteed.
 
     Raises:
-        TableError (UNSAFE_TABLE): A property says so. Nothing was written.
+        TableError (UNSAFE_TABLE): A property of the table rules it out. Nothing was written.
     """
     for key, why in UNSAFE_PROPERTIES.items():
         if head is not None and key in head.properties:
@@ -252,7 +252,7 @@ def _facts(log: Log, head: Head | None, run: Run, now: Cursor, done: int | None)
 def _overtaken_by(log: Log, head: Head | None, run: Run, done: int | None) -> Known | None:
     """The newest commit by another application id that supersedes this run.
 
-    Before our own commit: a run that read at least as far. After our own commit: any run, if both read changes.
+    Before the run's own commit: a run that read at least as far. After it: any run, if both read changes.
     """
     if head is None:
         return None

@@ -1,4 +1,4 @@
-"""What matters for conflicts in a commit: the words in which `lakehouse.conflicts.rules` answers."""
+"""What matters for conflicts in a commit: the terms in which `lakehouse.conflicts.rules` asks and answers."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -30,10 +30,10 @@ class Operation(Enum):
 
 
 class Limit(Enum):
-    """What keeps row-level concurrency, or the peace of OPTIMIZE with other writes, from a statement on Databricks.
+    """What makes a statement on Databricks lose row-level concurrency, or makes an OPTIMIZE conflict with other writes.
 
-    No write of this library has one. They are cells of the matrix that Databricks has published, which a test holds
-    beside the rules (tests/conflicts).
+    No write of this library has such a limit. They come from the matrix that Databricks has published, with which a
+    test compares the rules (tests/conflicts).
     """
 
     Z_ORDER = "OPTIMIZE with ZORDER BY"
@@ -92,12 +92,12 @@ class Layout:
         clustered: Whether it has liquid clustering; not together with `partitioned`.
         isolation: The `delta.isolationLevel` that it carries.
         deletion_vectors: Whether it keeps deletion vectors.
-        row_level: Whether the runtime may compare rows; it does on Databricks, without partitions, with deletion
-            vectors. Open-source Delta never does. Only the published matrix has tables without it.
+        row_level: Whether the runtime may compare rows. Databricks does if the table has deletion vectors and no
+            partitions; open-source Delta never does. It is False only for tables of the published matrix.
         identity: Whether it has an identity column.
 
     Raises:
-        ValueError: A table that is partitioned and clustered.
+        ValueError: The table is both partitioned and clustered.
     """
 
     partitioned: bool = False
@@ -121,9 +121,9 @@ class ConcurrentWrite:
         within: The partitions that its statement names as literals and that all its rows are in; None if it names
             none. A join on the partition column names none.
         application: Its application id (`txnAppId`), if it commits with one.
-        evolves: Whether it changes the schema besides (a column is added).
-        inserts: Whether it may insert rows; an UPDATE or a DELETE does not, but no write of this library is one alone.
-        limits: What keeps row-level concurrency from it; see `Limit`.
+        evolves: Whether it also changes the schema (adds a column).
+        inserts: Whether it may insert rows. An UPDATE or DELETE may not, but no write of this library is only that.
+        limits: What keeps it from row-level concurrency; see `Limit`.
     """
 
     operation: Operation

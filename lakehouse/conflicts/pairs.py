@@ -12,7 +12,7 @@ from lakehouse.delta.table import VECTORS, Isolation, Table
 def layout(table: Table, engine: Engine) -> Layout:
     """The layout of a table as declared; the rest has the defaults of a new table.
 
-    Databricks gives deletion vectors to a clustered table. For other tables a workspace setting decides, so not here.
+    Databricks gives deletion vectors to a clustered table. For others a workspace setting decides, so none are assumed.
     """
     properties = {name.lower(): value for name, value in table.all_properties.items()}
     databricks = engine is Engine.DATABRICKS
@@ -78,12 +78,12 @@ class ConflictPair:
 
 
 def conflict_pairs(writers: Iterable[Writer], engine: Engine = Engine.OPEN_SOURCE) -> tuple[ConflictPair, ...]:
-    """Each writer with another run of itself, with another writer, and with a foreign writer, table by table."""
+    """Each writer with another run of itself, with each other writer, and with foreign writers, table by table."""
     return tuple(pair for table in _by_table(writers) for pair in _on_one_table(table, engine))
 
 
 def in_one_line(pairs: Sequence[ConflictPair]) -> str:
-    """The rivals of one writer, each with what avoids it, and in a word those that no definition names."""
+    """The rivals of one writer, each with what avoids the conflict; those that no definition names are only counted."""
     declared = [f"{pair.rival} ({pair.avoided_by.rstrip('.')})" for pair in pairs if pair.declared]
     others = sum(not pair.declared for pair in pairs)
     outside = f"{others} kinds of other programs (a lost commit is tried again)" if others else ""

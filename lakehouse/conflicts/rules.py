@@ -18,7 +18,7 @@ from lakehouse.delta.table import Isolation
 
 
 class Documented(Enum):
-    """A cell of the matrices."""
+    """What a cell of the matrices says."""
 
     NEVER = "cannot conflict"
     FILES = "can conflict"
@@ -41,7 +41,7 @@ GROUP = {
     Operation.CHANGE: Group.CHANGE,
     Operation.OPTIMIZE: Group.OPTIMIZE,  # and a REORG that rewrites files; one that upgrades changes the protocol
 }
-"""The operations that the matrices know. An overwrite is not among them, nor what changes metadata."""
+"""The operations that the matrices cover. An overwrite is not among them, nor is a change of metadata."""
 
 PAIRS = (
     (Group.INSERT, Group.INSERT),
@@ -74,9 +74,9 @@ def row_level(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout) ->
 
 
 def by_matrix(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout) -> Foreseen:
-    """The cell of two data writes whose partitions do not separate them.
+    """The answer of the matrices for two data writes that partitions do not separate.
 
-    The matrices speak of pairs. A blind append reads nothing, so of its pairs it is the other one that fails.
+    The matrices are about pairs. A blind append reads nothing, so in a pair with one, the other write is what fails.
     """
     cell = MATRICES[row_level(loser, winner, table), table.isolation][
         frozenset({GROUP[loser.operation], GROUP[winner.operation]})
@@ -122,7 +122,7 @@ def foresee(
     Args:
         loser: The write that commits second.
         winner: The write that committed first.
-        table: The table; without one, an open-source table as it is made by default.
+        table: The layout of the table; by default that of a new table in open-source Delta.
         engine: The engine that commits.
     """
     table = table or Layout()
@@ -190,7 +190,7 @@ def _foresee_before_data(
 def _moves_metadata(loser: ConcurrentWrite, winner: ConcurrentWrite, table: Layout, engine: Engine) -> bool:
     """Whether the winner's metadata defeats the loser.
 
-    Open-source Delta lets a writer commit after the enabling of some features. A RESTORE repeats the metadata, which
+    Open-source Delta lets a writer commit after some features have been enabled. A RESTORE repeats the metadata, which
     defeats only a loser with metadata of its own. The same holds for an insert that moves the high-water mark of an
     identity column.
     """

@@ -45,7 +45,7 @@ def why_quarantine_differs(
 
 
 def is_ahead(log: Log, head: Head, quarantine: str, cursor: Known, partitions: tuple[str, ...]) -> bool:
-    """Whether a run that has not written the table has written the quarantine; the arguments are those above."""
+    """Whether a run has written the quarantine and not the table; the arguments are those of the function above."""
     newer = log.commits(head.version, cursor.mark.version_of_quarantine + 1)
     marks = (readable_mark(commit, quarantine) for commit in newer)
     return any(mark is not None and mark.meets(partitions) for mark in marks)

@@ -1,8 +1,8 @@
-"""Which version of each table a branch clones, and the marks with which the clones go on: on logs alone (ADR 52).
+"""Which version of each table a branch clones, and the marks with which the clones go on: from logs alone (ADR 52).
 
-A clone is another table, whose versions begin at 0, so a position of its source means nothing to it. A position is
-carried over only if the clone of the source holds the rows that were read, under the same columns. Every other position
-stays as it is: the run finds another table in the place of the source, and does what it does then.
+A clone is another table, and its versions begin at 0, so a position in the cloned table means nothing in the clone. A
+position is carried over only if the clone of the source holds the rows that were read, under the same columns. Every
+other position stays unchanged: the next run finds another table in the place of the source, and acts accordingly.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -21,7 +21,7 @@ from lakehouse.cursor.unread import why_another_past
 from lakehouse.delta.log import Head, Log, commits_between, feed_retention
 
 MOST_PARTITIONS = 30
-"""So many partitions of a table go on, those that were written last. Each is a commit; the others are compared."""
+"""At most this many partitions of a table go on, those written last. Each takes a commit; the others are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class CloneAt:
 
 
 def oldest_clonable(log: Log, head: Head, now: int) -> int:
-    """The oldest version that Delta still reads: it asks how old the version itself is, except of the newest.
+    """The oldest version that Delta still reads: except for the newest, the version itself must be young enough.
 
     Delta: `SnapshotManagement`, time travel beyond `delta.deletedFileRetentionDuration`.
     """
@@ -52,9 +52,9 @@ def oldest_clonable(log: Log, head: Head, now: int) -> int:
 def versions_to_clone(
     standings: Standings, names: Collection[str], now: int, cloned: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """The version of each table that a branch clones: what its readers have read, else that of the newest cut.
+    """The version of each table that a branch clones: the one that its readers have read, else that of the newest cut.
 
-    So a reader and its source go together wherever versions that do can still be cloned.
+    So a reader and its source go together wherever versions that go together can still be cloned.
 
     Args:
         standings: What tables stand for.
@@ -88,7 +88,7 @@ def versions_to_clone(
 
 
 def _groups(standings: Standings, names: Collection[str]) -> Iterator[set[str]]:
-    """The tables that share sources, without those of which nobody knows what they stand for."""
+    """The tables that share sources, in groups; without tables for which it is not known what they stand for."""
     groups = list[tuple[set[str], set[str]]]()
     for name in names:
         newest = standings.newest(name)
@@ -103,14 +103,14 @@ def _groups(standings: Standings, names: Collection[str]) -> Iterator[set[str]]:
 
 
 def levels(standings: Standings, names: Collection[str]) -> list[list[str]]:
-    """Tables in groups: each comes after those that it reads; where these go round in a circle, beside them."""
+    """Tables in groups: each table comes after the tables that it reads, or with them if they read in a circle."""
     before = standings.ways.before
     counts = {name: len(before(name) & set(names)) for name in names}
     return [sorted(name for name in names if counts[name] == count) for count in sorted({*counts.values()})]
 
 
 def cursors_at(log: Log, head: Head, asset: str, version: int, *, by_partition: bool) -> tuple[Known, ...]:
-    """How far a version of a table has read, for each partition that has a position of its own; nothing if unknown."""
+    """How far a version of a table has read, for each partition that has a position of its own; empty if unknown."""
     at = replace(head, version=version)
     if not by_partition:
         cursor = find_cursor(log, at, asset)
@@ -129,7 +129,7 @@ def cursors_at(log: Log, head: Head, asset: str, version: int, *, by_partition: 
 def why_none_carried(log: Log, head: Head, cursor: Known, version: int) -> str | None:
     """Why no position of a version of a table may go on, as a clause; None if its rows are as its runs left them.
 
-    In the clone nobody would see the commits of another program, after which sums are not added to.
+    The clone would not show the commits of another program, after which changes must not be added to sums.
     """
     if cursor.stale_base:
         return "another writer committed just before its last run"
@@ -165,14 +165,14 @@ def mark_of_clone(
 ) -> Mark:
     """The mark with which a clone goes on from where the cloned version stood.
 
-    An archive holds rows under the versions of the source that it followed, and from now on under those of the clone.
-    Above the former both are told apart, so there it answers.
+    The clone of an archive holds rows under versions of the source that the archive followed, and from now on under
+    versions of the source's clone. The two are distinct only above the former versions, so it answers only there.
 
     Args:
         cursor: How far the cloned version has read.
         carried: The clones of the sources whose rows are those that were read.
         quarantine: The clone of the quarantine that goes with it; None if there is none.
-        run: What stands for the run.
+        run: What the mark names as its run.
         base: The version of the clone before the mark.
     """
     reads = {

@@ -1,4 +1,4 @@
-"""What a table says of how far its asset has read: a position, none yet, or one that is lost."""
+"""What a table records of how far its asset has read: a position, none yet, or one that is lost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,17 +11,17 @@ from lakehouse.delta.log import NOTHING_READ
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The table says how far it has read.
+    """The table records how far it has read.
 
     Args:
-        mark: The newest own commit that still holds.
-        version: Its version.
+        mark: The mark of the newest own commit that still holds.
+        version: The version of that commit.
         generation: The generation that the next commit counts in.
         epoch: The last epoch of that generation.
         reads: The position of every source from which the next run continues.
         stale_base: Whether a rival changed rows between the comparison of that commit and the commit itself, so that
             the next run reads once more what that run has read.
-        may_be_empty: Whether somebody else has deleted rows since, of a cursor of a partition.
+        may_be_empty: For the cursor of a partition: whether somebody else has deleted rows since.
     """
 
     mark: Mark
@@ -44,14 +44,14 @@ class Known:
 
     @property
     def must_be_compared_again(self) -> bool:
-        """Whether the base of a reconciliation was stale: the rival's keys may be in no range.
+        """Whether the base of a reconciliation was stale: the keys that the rival changed may be in no range.
 
         A partition is not compared again, because the rival may be a writer that always writes other partitions.
         """
         return self.stale_base and self.mark.everything and not self.mark.partitions
 
     def again(self, run: str, attempt: str, base: int) -> Mark:
-        """The mark of the position that is committed again, in the sequence of the writer's own commits.
+        """The mark with which the position is committed again, as the next of the writer's own commits.
 
         Delta refuses one of the two if a run of the asset commits at the same time, because both have the next epoch.
         """
@@ -95,7 +95,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The asset has written this table, but its log no longer says what the asset had read.
+    """The asset has written this table, but its log no longer shows what the asset had read.
 
     Args:
         reason: What happened, as the second half of a sentence.

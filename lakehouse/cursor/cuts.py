@@ -1,7 +1,7 @@
 """How far a run reads so that its inputs agree.
 
-A cut is one version of each of some tables such that all ways to one source end at the same version of it. Of two cuts
-the newer version of each table is a cut again, so there is a greatest one (ADR 50).
+A cut is one version of each of some tables such that all ways to one source end at the same version of it. The newer
+version of each table from two cuts is a cut again, so there is a greatest cut (ADR 50).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -16,9 +16,9 @@ from lakehouse.delta.table import Read
 
 
 def reach(own: StandsFor, others: Iterable[StandsFor], shared: Collection[str]) -> StandsFor | None:
-    """How far a table may read the sources that it shares with siblings; None: to their heads.
+    """How far a table may read the sources that it shares with siblings; None if it may read them to their heads.
 
-    A table that is behind the foremost of its siblings in any source reads all of them as far as the foremost.
+    A table that is behind its foremost sibling in any shared source reads each of them as far as the foremost sibling.
 
     Args:
         own: What it stands for; nothing before its first run.
@@ -44,8 +44,8 @@ def greatest_cut(
     Args:
         stands: What each version of each table stands for, which grows with the version.
         heads: The newest version of each table.
-        floors: The oldest version of each that may be in the cut; 0 if it is not named.
-        most: The newest version of sources that the cut may stand for.
+        floors: The oldest version of each table that may be in the cut; 0 for a table that is not named.
+        most: The newest version of each source that the cut may stand for; any for a source that is not named.
     """
     cut = dict(heads)
     while True:
@@ -63,7 +63,7 @@ def greatest_cut(
 
 
 def _lower(stands: Stands, table: str, newest: int, oldest: int, most: StandsFor) -> int | None:
-    """The newest version of a table that stands for no more. The steps back double, so a long way costs little."""
+    """The newest version of a table that stands for no more than `most`. Steps back double, so a long way is cheap."""
 
     def exact(version: int) -> int | None:
         """The nearest version, at or before this one, that stands for one state of its sources."""
@@ -84,7 +84,7 @@ def _lower(stands: Stands, table: str, newest: int, oldest: int, most: StandsFor
 
 
 _LOOKED_AT = 100
-"""So many versions in a row are looked at for one that stands for one state of its sources."""
+"""At most this many versions in a row are searched for one that stands for one state of its sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,11 @@ class Agreement:
     """How far a run reads its inputs so that they agree.
 
     Args:
-        upto: The version at which each input is read; empty if the newest are, or if there is no cut to begin at.
+        upto: The version at which each input is read; empty if the newest are read, or if no cut is there to begin at.
         exact: The inputs that share a source with another one, so that no limit may end their range earlier.
         stands_for: What the table stands for after the run; None if the run reads the newest.
-        moves: Whether that is something else than before.
-        waits_for: For whom the table waits.
+        moves: Whether that differs from what it stood for before.
+        waits_for: The inputs for which the table waits.
         newest: Why the run reads the newest versions all the same, as a clause; None if it does not.
     """
 
@@ -129,7 +129,7 @@ class Agreement:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What the log of the run says of it: sentences whose subject is the table."""
+        """What the log of the run shows of it, as sentences with the table as their subject."""
         if self.newest is not None:
             return (f"reads the newest version of each input, because {self.newest}",)
         return tuple(f"waits for {each}" for each in self.waits_for)
@@ -160,7 +160,7 @@ def agreement(standings: Standings, table: str, cursor: Cursor, reads: Mapping[s
     own, limit = standings.through(table, cursor.reads), _limit(standings, table, cursor)
     ends = _ends(standings, cursor, heads, reads)
     cut = greatest_cut(standings.exact, heads | ends, floors, limit)
-    if ends and cut in (None, floors):  # a limit gives way where no cut is within it
+    if ends and cut in (None, floors):  # a limit is dropped if no cut beyond the positions is within it
         cut = greatest_cut(standings.exact, heads, floors, limit)
     waits = tuple(who_is_behind(newest)) if cut is None or _is_behind(standings, cut, newest) else ()
     if cut is None:
@@ -177,7 +177,7 @@ def _id_of(standings: Standings, table: str) -> str | None:
 
 
 def _limit(standings: Standings, table: str, cursor: Cursor) -> StandsFor:
-    """How far the table may read because of its siblings; nothing of sources that it may read to the head."""
+    """How far the table may read because of its siblings; sources that it may read to the head are left out."""
     group, own = standings.ways.siblings(table), standings.through(table, cursor.reads)
     if group is None or own.unknown is not None:
         return {}
@@ -203,7 +203,7 @@ def _is_behind(standings: Standings, cut: Mapping[str, int], newest: Mapping[str
 
 
 def who_is_behind(newest: Mapping[str, Standing]) -> Iterator[Lag]:
-    """For whom a table waits whose inputs do not agree now, by each source."""
+    """For each source over which a table's inputs do not agree now: which input the table waits for."""
     by_source = dict[str, dict[str, int]]()
     for name, each in newest.items():
         for source, version in each.sources.items():

@@ -14,11 +14,11 @@ from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
 from lakehouse.delta.table import Read, Table
 
 Definition: TypeAlias = Mapping[str, str]
-"""Parts by name; a part that the definition leaves empty is not there."""
+"""Parts by name; a part that would be empty is left out."""
 LONGEST = 64
-"""Characters of a part, as JSON writes it; a longer text is held as its digest."""
+"""The most characters that a part may have, as JSON writes it; a longer text is replaced by its digest."""
 FIELDS = 16
-"""So many fields of a config are parts by name; the fields of a larger config are one part."""
+"""Up to this many fields of a config are parts of their own; the fields of a larger config are one part."""
 _KEY, _PARTITION_BY, _PARTITIONS, _CONFIG, _READ = "key", "partition_by", "partitions", "config", "read "
 _SESSION = "session"
 """Begins the parts about settings of the Spark session that decide rows; known once a run has started Spark."""
@@ -26,8 +26,8 @@ _INPUT, _RESOURCE = "input", "resource"
 """Begin the parts about what a run hands to the function: the source of an input, the value of a resource's field."""
 _OWNS = "owns"
 _EXPECT, _QUARANTINE = "expect", "quarantine"
-"""Begin the parts about expectations that leave rows out, each the condition of one, and about those of which the rows
-are put into a quarantine. There the name counts too, because the rows have it."""
+"""Begin the parts about expectations, each with the condition of one: those that leave rows out, and those that put
+rows into a quarantine. For a quarantine the name counts too, because its rows contain the name."""
 DROPPED = "dropped "
 """Begins the part about a column that a history keeps although its source no longer has it."""
 TRACK = "track"
@@ -76,7 +76,7 @@ def definition(
 
 
 def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignored: Collection[str] = ()) -> str | None:
-    """Why key, partitions, owned rows, rows left out or config of a mark differ, as half a sentence; None if none does.
+    """Why the key, partitions, owned rows, rows left out or config differ from a mark, as half a sentence; else None.
 
     What inputs leave out is compared by `read_in`, and what a history tracks by `refuse_other_shape` of its rows.
     """
@@ -84,7 +84,7 @@ def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignore
         for part, words in ((_KEY, "key"), (_PARTITION_BY, "partition columns")):
             if before.get(part) != now.get(part):
                 return f"its {words} changed from {before.get(part, 'none')} to {now.get(part, 'none')}"
-    # A position of the whole table holds for each partition that it has got since.
+    # A position of the whole table also holds for each partition if the asset has been partitioned since.
     if _PARTITIONS in before and before[_PARTITIONS] != now.get(_PARTITIONS):
         return _other_partition(before[_PARTITIONS], now.get(_PARTITIONS, "all of the table"))
     if before.get(_OWNS) != now.get(_OWNS):
@@ -101,7 +101,7 @@ def why_handed_otherwise(before: Definition, now: Definition, ignored: Collectio
     """Which input has another source, or which resource another value, as half a sentence; None if none has.
 
     A part that one side lacks decides nothing: then the code of the function changed, or an earlier version wrote the
-    mark. If the fields of its resources are parts by name on one side and one part on the other, any may have changed.
+    mark. If the fields of its resources are separate parts on one side and one part on the other, any may have changed.
     """
     was, is_now = _parts_of(_INPUT, before), _parts_of(_INPUT, now)
     for name in sorted(was.keys() & is_now.keys()):
@@ -129,7 +129,7 @@ def in_session(definition_: Definition, settings: Mapping[str, str]) -> Definiti
 def why_other_session(before: Definition, now: Definition) -> str | None:
     """Which setting of the session had another value, as half a sentence; None if none had.
 
-    A mark without such parts is of an earlier version of this library, and is believed once.
+    A mark without such parts comes from an earlier version of this library, and is believed once.
     """
     was, is_now = session_of(before), session_of(now)
     other = sorted(name for name in {*was, *is_now} if was.get(name) != is_now.get(name)) if was else []
@@ -142,7 +142,7 @@ def why_other_session(before: Definition, now: Definition) -> str | None:
 
 
 def _parts_of(begin: str, definition_: Definition) -> dict[str, str]:
-    """The parts whose names begin with a word: those of each field, or the one of all fields."""
+    """The parts whose names begin with a word: one for each field, or one for all fields."""
     return {name: text for name, text in definition_.items() if name.split(" ", maxsplit=1)[0] == begin}
 
 
@@ -166,12 +166,12 @@ def read_in(before: Definition, source: str, read: Read) -> str | None:
 
 
 def partial_sources(definition_: Definition) -> frozenset[str]:
-    """The sources of which the inputs of a definition leave rows out."""
+    """The sources from which the inputs of a definition leave rows out."""
     return frozenset(part.removeprefix(_READ) for part in definition_ if part.startswith(_READ))
 
 
 def partitions(slice_: Slice) -> str:
-    """The windows or values of partitions: of one partition in words, of several as a digest."""
+    """The windows or values of partitions: those of one partition in words, those of several as a digest."""
     texts = [", ".join(_of_column(key, column) for column in key.values) for key in slice_.partitions]
     return texts[0] if len(texts) == 1 else digest(sorted(texts))
 
@@ -181,7 +181,7 @@ def short(text: str) -> str:
 
 
 def digest(value: Any) -> str:
-    """A short text that is different for another value."""
+    """A short text that differs for different values."""
     return "#" + hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
@@ -219,7 +219,7 @@ def _of_condition(name: str, was: str | None, now: str | None) -> str:
 
 
 def _digests(begin: str, values: Mapping[str, Any], ignored: Collection[str]) -> dict[str, str]:
-    """The parts of values by name: digests, because a config or a resource may hold secrets."""
+    """The parts for values by name. They are digests, because a config or a resource may hold secrets."""
     counted = {name: value for name, value in values.items() if name not in ignored}
     if len(counted) > FIELDS:
         return {begin: digest(counted)}

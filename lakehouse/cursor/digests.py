@@ -1,4 +1,4 @@
-"""The code and the query behind a table, in digests, so that a later run notices that they are others."""
+"""The code and the query behind a table, as digests, so that a later run notices if they have changed."""
 
 import hashlib
 import json
@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 LONGEST = 1_000
-"""Characters of the parts in a mark, so that the code of a large project leaves a mark small."""
+"""The most characters of the parts in a mark, so that a mark stays small even if a project is large."""
 NAMED = 3
-"""So many changed parts a sentence names."""
+"""At most this many changed parts are named in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The code of an asset's function and of what it names: a digest of all, and short ones that say what changed.
+    """The code of an asset's function and of what it names: a digest of all, and short ones that show what changed.
 
     Args:
-        kind: The format of the digest and Python's minor version. Digests of two kinds say nothing of each other.
+        kind: The format of the digest and Python's minor version. Digests of two kinds cannot be compared.
         digest: A digest of all the code.
         parts: A short digest of each function, class and constant by its name, the asset's own function first; of a
             large project only those that are nearest to that function.
@@ -28,7 +28,7 @@ class Code:
 
     @classmethod
     def of(cls, kind: str, whole: Iterable[str], parts: Mapping[str, str]) -> "Code":
-        """The code of texts."""
+        """The code as digests of its texts: of all of them as a whole, and of each part."""
         short, length = dict[str, str](), 0
         for name, text in parts.items():
             length += len(json.dumps({name: short_hash(text, 8)}))
@@ -38,11 +38,11 @@ class Code:
         return cls(kind, short_hash("\n\n".join(whole), 16), short)
 
     def is_as_in(self, before: "Code | None") -> bool:
-        """Whether a mark has this code, so that it need not be put down again."""
+        """Whether a mark has this code, so that it need not be recorded again."""
         return before is not None and (before.kind, before.digest) == (self.kind, self.digest)
 
     def why_other(self, before: "Code | None") -> str | None:
-        """Which code differs from that of a mark, as half a sentence; None if none does, or if nobody can tell.
+        """Which code differs from that of a mark, as half a sentence; None if none does, or if that is not known.
 
         A mark without code, or with code of another kind, is believed once.
         """
@@ -57,7 +57,7 @@ class Code:
 
 
 def short_hash(text: str, length: int) -> str:
-    """So many hexadecimal digits that are others for another text."""
+    """A hash of a text, in `length` hexadecimal digits."""
     return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:length]
 
 
@@ -71,14 +71,14 @@ def _enumeration(names: list[str], word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueryDigest:
-    """A query, in digests.
+    """A query, as digests.
 
     Args:
-        text: Of its text, with the values of its parameters and the columns that its head declares.
-        names: Of the columns of its tables, with their types, for which its names stand; None if nobody has looked.
-        kind: The format of `names`, which goes with the parser. Digests of two kinds say nothing of each other.
-        columns: Of all columns of its tables, as their logs have them: if these are others, names may stand for others.
-            None if a log does not tell.
+        text: That of its text, with the values of its parameters and the columns that its head declares.
+        names: That of the columns of its tables, with their types, for which its names stand; None if not looked up.
+        kind: The format of `names`, which depends on the parser. Digests of two kinds cannot be compared.
+        columns: That of all columns of its tables, by their logs: if these change, names may stand for other columns.
+            None if a log does not show them.
     """
 
     text: str
@@ -90,8 +90,8 @@ class QueryDigest:
         """Why the rows of an earlier commit are those of another query, as a clause; None if they are not.
 
         Args:
-            before: The query of that commit. An earlier version of this library put none down, and is believed once.
-            text_counts: Whether another text is another query. Under another text, nobody can tell whether its names
+            before: The query of that commit. An earlier version of this library recorded none, and is believed once.
+            text_counts: Whether another text is another query. Under another text, it is not known whether its names
                 stand for other columns.
         """
         if before is None:
@@ -104,5 +104,5 @@ class QueryDigest:
 
 
 def may_be_same(one: QueryDigest | None, other: QueryDigest | None) -> bool:
-    """Whether two commits can be of one query, as far as both say which."""
+    """Whether two commits can be of one query, as far as both record which."""
     return one is None or other is None or one.why_other(other, text_counts=True) is None

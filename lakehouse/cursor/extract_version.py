@@ -42,7 +42,7 @@ class ExtractVersion:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The version that `text` was made of.
+        """The version from which `text` was made.
 
         Raises:
             ValueError: The text names no version.

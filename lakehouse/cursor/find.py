@@ -15,10 +15,10 @@ from lakehouse.delta.log import Head, Log
 from lakehouse.errors import UnreadableLogError
 
 OWNER = "lakehouse.asset"
-"""Table property of a table that was created for an asset: the asset's name."""
+"""The property of a table that was created for an asset; its value is the asset's name."""
 LOOKED_BACK = 200
-"""How many of the newest commits are searched for the marks of partitions, or for any mark if no property says whose
-the table is."""
+"""How many of the newest commits are searched for the marks of partitions, or for any mark if no property names
+the asset of the table."""
 
 
 def find_cursor(
@@ -37,14 +37,14 @@ def find_cursor(
         head: Where that table stands; None if there is no table.
         asset: The asset key, its parts joined by "/".
         partitions: The partition keys of this run. Each partition has a position of its own, so a run that reads
-            changes has one of them.
+            changes has only one of them.
         positions: Whether the position of the partition matters. An asset that reads no changes needs only its epoch,
-            and a log that knows it answers without reading history.
-        overrides_mark: Whether a run tag of the user says what to do, so that a damaged mark counts as a lost one, and
-            an epoch that Delta has seen is passed.
+            and if the log has the epoch, no history is read.
+        overrides_mark: Whether a run tag of the user says what to do, so that a damaged mark counts as a lost position,
+            and epochs that Delta has seen are passed over.
 
     Raises:
-        UnreadableLogError: One of our own marks is damaged.
+        UnreadableLogError: One of the asset's own marks is damaged.
     """
     if head is None:
         return Fresh()
@@ -118,9 +118,9 @@ def _generation_and_epoch(
 ) -> tuple[Generation, int]:
     """The generation and last epoch in which these partitions are written together.
 
-    Each set of partitions has an application id of its own, to which the newest mark of one partition need not belong.
-    If the log does not know epochs and the marks are gone, another generation begins, because Delta would skip a
-    repeated epoch silently.
+    Each set of partitions has an application id of its own, and the newest mark of one partition may have another one.
+    If the log has no epochs and the marks are gone, another generation begins, because Delta would silently skip a
+    repeated epoch.
     """
     epoch = past.epoch(application_id(asset, partitions, generation))
     if epoch is not None:
@@ -144,15 +144,15 @@ def _foreign(past: Past, asset: str) -> int | None:
             return None
         if not has_newest and not commit.is_quiet:
             has_newest, foreign = True, None if commit.leaves_nothing else commit.version
-    # Own commits may have been cleaned up, and only those of other partitions leave an epoch.
+    # Own commits may have been cleaned up; if they wrote other partitions, their epochs are under other ids.
     return None if oldest > 0 and past.head.properties.get(OWNER) == asset else foreign
 
 
 def _newest(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
     """The cursor of the whole table or of partitions, from the newest commit that wrote all of them.
 
-    Behind a commit that hides the position the walk continues, but only to find out whether the asset has ever written
-    the table: a table of another program must not be replaced.
+    Past a commit that hides the position, the walk back continues only to find out whether the asset has ever written
+    the table, because a table of another program must not be replaced.
     """
     for commit, generation in standing_by_generation(past):
         mark = mark_of(commit, asset)
@@ -170,7 +170,7 @@ def _newest(past: Past, asset: str, partitions: tuple[str, ...]) -> Cursor:
 
 
 def lost_at(commit: Commit, generation: Generation | None) -> Lost | None:
-    """The cursor of a table, or of a partition, that was written before a commit which hides it; None if none does."""
+    """The cursor of a table, or of a partition, whose position this commit hides; None if the commit hides none."""
     if commit.is_first:
         clone = "the table is a clone, and a clone does not carry the position"
         return Lost(clone, generation or FIRST_GENERATION) if commit.operation == "CLONE" else None
@@ -185,14 +185,14 @@ def lost_at(commit: Commit, generation: Generation | None) -> Lost | None:
 
 @dataclass(frozen=True, slots=True)
 class Unmarked:
-    """A table of which no commit has a position: whose rows it has, by the commits that its log still has.
+    """A table without a position in any commit: who wrote its rows, by the commits that its log still has.
 
     Args:
         past: Its commits.
         asset: The asset.
         oldest: The oldest commit that the log has.
         generation: The generation that the newest RESTORE, or emptying, began; None if there was none.
-        has_own: Whether a commit says that the asset made it.
+        has_own: Whether a commit claims that the asset made it.
         foreign: The newest commit by another program whose rows the table has; None if there is none.
     """
 
@@ -223,8 +223,8 @@ class Unmarked:
     def cursor(self, partitions: tuple[str, ...]) -> Cursor:
         """The cursor of the whole table, or of partitions: it depends on who wrote the rows.
 
-        If the older commits of a table are gone, its epochs say whose it is, because epochs outlive marks. If the log
-        does not know epochs, rows that another program is known to have added decide: they must not be replaced.
+        If the older commits of a table are gone, its epochs show whose it is, because epochs outlive marks. If the log
+        has no epochs, rows that another program is known to have added decide: they must not be replaced.
         """
         generation, foreign = self.generation, self.foreign
         if self.oldest == 0:
@@ -233,8 +233,8 @@ class Unmarked:
         if not self.has_own and epoch == 0 and not partitions:
             return Fresh(foreign=self.oldest if foreign is None else foreign)
         if generation is None:
-            # A generation is named by the oldest version only if no epoch is known: the next cleanup would rename the
-            # generation, and two concurrent runs would no longer share an application id.
+            # The oldest version names a generation only if no epoch is known: the next cleanup changes that version,
+            # and two concurrent runs would then no longer share an application id.
             generation = Generation(Beginning.CLEANED, str(self.oldest)) if epoch is None else FIRST_GENERATION
         if not self.has_own and not epoch and foreign is not None:
             return Fresh(generation, foreign=foreign)
@@ -243,7 +243,7 @@ class Unmarked:
 
 
 def _claims(commit: Commit, asset: str, partitions: tuple[str, ...] = ()) -> bool:
-    """Whether a commit says that the asset made it and wrote the partitions. Its positions do not matter."""
+    """Whether a commit claims that the asset made it and wrote the partitions. A damaged mark counts as a claim."""
     try:
         mark = mark_of(commit, asset)
     except UnreadableLogError:
@@ -256,7 +256,7 @@ def cursor_in(past: Past, commit: Commit, mark: Mark, generation: Generation | N
 
     A writer that planned before a RESTORE and committed after it claims positions that the restored rows do
     not have. Delta does not stop it, because the RESTORE is older than its transaction. Its mark is therefore not
-    believed. Its own version names the next generation, because a commit in between may use the RESTORE's.
+    believed. The version of that commit names the next generation, because a commit in between may use the RESTORE's.
     """
     cursor = Known.of(mark, commit.version)
     match judge_base(past.back(commit.version, mark.base), commit, mark):
@@ -273,7 +273,7 @@ def cursor_in(past: Past, commit: Commit, mark: Mark, generation: Generation | N
 
 
 def cursor_of_each(log: Log, head: Head | None, asset: str, partitions: Collection[str]) -> Mapping[str, Cursor]:
-    """The cursor of each partition by itself: how far it has read, as `find_cursor` says it.
+    """The cursor of each partition by itself: how far it has read, as `find_cursor` finds it.
 
     The generation and the epoch are those of the position. The next commit of a partition needs those of `find_cursor`.
     """
@@ -299,7 +299,7 @@ def cursor_of_each(log: Log, head: Head | None, asset: str, partitions: Collecti
 
 
 def _claimed_before(past: Past, commit: Commit, asset: str, partitions: Collection[str]) -> set[str]:
-    """The partitions of which a commit before another says that the asset wrote them; a damaged mark may name any."""
+    """The partitions that the asset wrote before a commit, by the marks there; a damaged mark may name any."""
     claimed = set[str]()
     for older in past.back(commit.version):
         try:
@@ -313,7 +313,7 @@ def _claimed_before(past: Past, commit: Commit, asset: str, partitions: Collecti
 
 
 def _of_unmarked(unmarked: Unmarked, partitions: Collection[str]) -> dict[str, Cursor]:
-    """The cursors of partitions of which no commit has a position. An epoch is searched for only if it decides."""
+    """The cursors of partitions without a position in any commit. An epoch is looked up only if it decides."""
     if unmarked.oldest > 0 and (unmarked.has_own or unmarked.foreign is None):
         return dict.fromkeys(partitions, Lost(unmarked.reason, FIRST_GENERATION))
     return {partition: unmarked.cursor((partition,)) for partition in partitions}

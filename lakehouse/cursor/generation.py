@@ -9,12 +9,12 @@ from typing import Self
 
 
 class Beginning(Enum):
-    """How a generation began; the value stands before its version in the mark."""
+    """How a generation began; in the mark, the value precedes its version."""
 
     RESET = ""
     """The table was created (version 0), or a later version restored, emptied or replaced it."""
     CLEANED = "cleaned-"
-    """Log cleanup removed the marks before a version, and the log knows no epochs."""
+    """Log cleanup removed the marks before a version, and the log has no epochs."""
     DAMAGED = "damaged-"
     """A version carries a damaged mark, and a user asked to go on."""
     REPLANNED = "begun-"
@@ -28,13 +28,13 @@ _VERSION = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The line of history in which epochs count: each table begins its first with its first commit.
+    """The line of history in which epochs count: the first commit of a table begins its first generation.
 
     Args:
         beginning: How it began.
         at: The version with which it began, or the attempt.
-        renewed_at: The oldest version that was left when its marks and epochs of some partitions were gone; None if
-            they are there.
+        renewed_at: The oldest version in the log when its marks and epochs of some partitions were found to be gone;
+            None if they are there.
     """
 
     beginning: Beginning

@@ -1,4 +1,4 @@
-"""The mark: what each of our commits says about itself, in the commit's own `userMetadata`.
+"""The mark: what each own commit says of itself, in its `userMetadata`.
 
 It is the only place where a read position is kept (ADR 1), so it travels atomically with the rows.
 Delta: PROTOCOL.md, "Commit Provenance Information".
@@ -38,8 +38,8 @@ class Position:
     Args:
         table: The source's table id: another table at the same path is not the same source.
         version: The last version of it that is reflected in the target.
-        is_snapshot: Whether the source was a snapshot input (`DataFrame`): then this is a record, not a position to
-            read on. The mark says `lookup`, its word in format 1.
+        is_snapshot: Whether the source was a snapshot input (`DataFrame`): then this is a record, not a position from
+            which to read on. The mark calls it `lookup`, the word of format 1.
         mapped: Which partitions of the source were read, as a digest of their windows or values; None if all were
             read. (In format 1 also None if they were the partitions that the commit wrote.)
         time: When that version was committed, as a history counts (`lakehouse.read.content`), in milliseconds since
@@ -71,10 +71,10 @@ class Mark:
             table, begins another.
         epoch: The number of this commit in its generation, from 1.
         run: The Dagster run.
-        attempt: This try at committing; never used twice.
+        attempt: The id of this try at committing; never used twice.
         base: The target's version when the attempt was planned; -1 if there was no table.
         code_version: The asset's `code_version`.
-        query: The query of a `View`; None of another write, and in a mark of an earlier version.
+        query: The query of a `View`; None for any other write, and in a mark of an earlier version.
         code: The code of its function; None if a `code_version` stands for it, if it cannot be read, and in a mark of
             an earlier version.
         reads: Each source's position once this commit is in.
@@ -84,22 +84,22 @@ class Mark:
         aggregate: The digest of the `Aggregate` whose sums the table holds; None if it holds none.
         everything: Whether that comparison was of everything, and not of what had changed since a position. In the mark
             of a quarantine: whether the commit set all of it, and not the rows of touched keys.
-        log_after: The version of its source after which the table holds every change, as `Changes.log()` gives them and
-            unedited; None if the table is no such archive.
+        log_after: The version of its source after which the table holds every change, unedited, as `Changes.log()`
+            gives it; None if the table is not such an archive.
         definition: What decided which rows the commit is about (`lakehouse.cursor.definition`); None in a mark of
             format 1.
         decided: What a run tag decided; None if no tag did.
         extract: The version of the newest extract that the table holds; None unless it is kept from extracts.
         scope: The digest of the scope of the extract that the commit took; None if that has too many values.
-        columns: The digest of the columns of its result, of a `Merge`; None of another write.
-        rows: How many rows the commit inserted, updated and deleted; None if Delta counts them itself. It does not
-            where rows replace others: each update is then a row that was deleted and one that was inserted.
-        beside: The version of the other table, of a table and its quarantine: of the quarantine that goes with the
-            commit; of the table that the run of a quarantine's commit had found. None if there is no other.
+        columns: The digest of the columns of the result of a `Merge`; None for any other write.
+        rows: How many rows the commit inserted, updated and deleted; None if Delta counts them itself. Delta does not
+            where rows replace others: it counts each update as one row deleted and one inserted.
+        beside: In the mark of a table, the version of the quarantine that goes with the commit. In the mark of a
+            quarantine, the version of the table that its run had found. None if there is no quarantine.
         quarantine: The table id of the quarantine that goes with the commit; None if there is none, and in a mark of an
             earlier version.
         lost_to: For each attempt that the run lost before, the version of the rival's commit; the newest, if several.
-        owned: Which rows the run might rewrite (`Owned.texts`); None if these were all.
+        owned: Which rows the run might rewrite (`Owned.texts`); None if it might rewrite all.
     """
 
     asset: str
@@ -192,9 +192,9 @@ class Mark:
 
     @classmethod
     def from_json(cls, text: str | None) -> "Mark | None":
-        """The mark in a commit's `userMetadata`; None if that is somebody else's.
+        """The mark in a commit's `userMetadata`; None if the text is not a mark.
 
-        Only a text that begins as a mark does claims to be one; another program may well mention the word.
+        Only a text that begins like a mark claims to be one; a text of another program may contain the word.
 
         Raises:
             NewerFormatError: The mark is of a later format.
@@ -263,13 +263,13 @@ def parse(text: str | None) -> Mark | None:
 def repeats_metadata(commit: Commit) -> bool:
     """Whether a commit may have the `userMetadata` of another one, and so a mark that is not about it.
 
-    A session may give it to each of its commits, also to a RESTORE, and Delta compacts files in the session of a run.
+    A session may give its own to each of its commits, even a RESTORE, and Delta compacts files in a run's session.
     """
     return commit.operation == "RESTORE" or commit.operation in COMPACTING
 
 
 def mark_in(commit: Commit) -> Mark | None:
-    """The mark that a commit has of its own, of whichever asset; None also if it is damaged or of a later format."""
+    """The own mark of a commit, of whichever asset; None also if the mark is damaged or of a later format."""
     if repeats_metadata(commit):
         return None
     try:
@@ -279,7 +279,7 @@ def mark_in(commit: Commit) -> Mark | None:
 
 
 def rows_of(commit: Commit) -> Rows:
-    """What a commit did to rows: by its mark if that says it, else by Delta's own counts."""
+    """What a commit did to rows: by its mark if the mark records it, else by Delta's own counts."""
     mark = mark_in(commit)
     return commit.rows if mark is None or mark.rows is None or commit.is_quiet else mark.rows
 
@@ -318,7 +318,7 @@ def _query_to_json(query: QueryDigest) -> dict[str, str]:
 
 
 def _query_from_json(body: Any) -> QueryDigest:
-    if isinstance(body, list):  # for some days: the text, and names of which nobody knows the format
+    if isinstance(body, list):  # written for some days: the text, and names in an unknown format
         return QueryDigest(_text(next(iter(_texts(body)), None)))
     names, columns = (None if body.get(part) is None else _text(body[part]) for part in ("names", "columns"))
     return QueryDigest(_text(body["text"]), names, _text(body.get("kind", "")), columns)

@@ -1,7 +1,7 @@
 """Commits that came between a comparison and the commit that follows from it.
 
-Delta checks what is committed while a transaction runs. Nobody has checked what was committed after the comparison and
-before the transaction began. Such commits are found in the log by reading the mark.
+Delta checks what is committed while a transaction runs. It does not check what was committed after the comparison and
+before the transaction began. Such commits are found in the log, by the base that the mark records.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +17,7 @@ from lakehouse.delta.log import Head, Log, commits_between
 
 @dataclass(frozen=True, slots=True)
 class BaseHolds:
-    """The rows of an own commit are those of its position, whoever came between its base and the commit."""
+    """The rows of an own commit are those of its position, whatever was committed between its base and the commit."""
 
     rivals: tuple[Commit, ...] = ()
 
@@ -42,11 +42,11 @@ Base: TypeAlias = BaseHolds | StaleBase | BaseReverted
 
 
 def judge_base(between: Iterable[Commit], commit: Commit, mark: Mark) -> Base:
-    """What the commits between the base of an own commit and that commit left of its base.
+    """Whether the base of an own commit still holds after the commits between the base and that commit.
 
-    The run asks this of its own commit, and the next run of the newest own commit. Another run of the asset can come in
-    between only in another generation or set of partitions; otherwise Delta refuses the second. A
-    mark does not say where the range of its run began, so after a blind append the rows of a range may be there twice.
+    The run asks this about its own commit, and the next run about the newest own commit. Another run of the asset can
+    come in between only in another generation or set of partitions; otherwise Delta refuses the second. A mark does not
+    record where the range of its run began, so after a blind append the rows of a range may be in the table twice.
     """
     planned = f"version {commit.version} was planned on version {mark.base}"
     if mark.base >= commit.version:
@@ -84,8 +84,8 @@ def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
     """The positions from which to continue if a rival changed rows between the comparison and the commit of `mark`.
 
     The run itself corrects that in a second commit. If there is none, the run died, or its rows were not concerned. By
-    the write law a range that is read twice is applied once, so the next run reads the range again. If the commit
-    before wrote only some of these partitions, its position is unknown, so everything is read again.
+    the write law, a range that is read twice is applied once, so the next run reads the range again. If the commit
+    before wrote only some of these partitions, no position holds for all of them, so everything is read again.
     """
     sources = set(mark.reads)
     for commit in past.back():
@@ -110,7 +110,7 @@ def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
 
 
 def is_untouched(cursor: Known, log: Log, head: Head) -> bool:
-    """Whether no commit but the last own one has changed a row since that one was planned."""
+    """Whether no commit except the last own one has changed a row since the own one was planned."""
     since = commits_between(log, cursor.mark.asset, cursor.mark.base, head.version)
     return since is not None and all(commit.is_quiet or commit.version == cursor.version for commit in since)
 

@@ -1,7 +1,7 @@
-"""What a version of a table stands for: on logs alone.
+"""What a version of a table stands for: from logs alone.
 
-A version of a table stands for a version of each source from which ways lead to it: by its mark, and through the marks
-of its inputs. A table that no asset makes stands for itself, and commits without rows change nothing of that.
+A version of a table stands for a version of each source from which ways lead to it: by its mark, and by the marks of
+its inputs. A table that no asset makes stands for its own last version that may have changed a row.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -18,14 +18,14 @@ from lakehouse.delta.log import NOTHING_READ, Head, Log, Opened
 from lakehouse.errors import LakehouseError, in_short
 
 StandsFor: TypeAlias = Mapping[str, int]
-"""A version of each source, by its name; `NOTHING_READ` of a source that has not been read yet."""
+"""A version of each source, by its name; `NOTHING_READ` for a source that has not been read yet."""
 Logs: TypeAlias = Callable[[str], Log | None]
-"""Gives the log of a table; None of a table whose log is out of reach."""
+"""Gives the log of a table; None if the log is out of reach."""
 
 
 @dataclass(frozen=True, slots=True)
 class Siblings:
-    """Tables on the ways from shared sources to a table whose inputs are to agree; and these sources."""
+    """Tables on the ways from shared sources to a table whose inputs are to agree, and these sources."""
 
     tables: frozenset[str]
     sources: frozenset[str]
@@ -59,17 +59,17 @@ class Ways:
         return self._before[table]
 
     def sources(self, table: str) -> frozenset[str]:
-        """The sources from which ways lead to a table; of a source, itself."""
+        """The sources from which ways lead to a table; for a source, the source itself."""
         return frozenset(name for name in self.before(table) if not self.inputs.get(name)) or frozenset({table})
 
     def common(self, table: str) -> frozenset[str]:
-        """The sources from which ways lead to a table over several of its inputs."""
+        """The sources from which ways lead to a table through several of its inputs."""
         pairs = combinations([self.sources(name) for name in self.inputs.get(table, ())], 2)
         return frozenset[str]().union(*(one & other for one, other in pairs))
 
     @cached_property
     def groups(self) -> Mapping[str, Siblings]:
-        """The siblings of each table, before tables whose inputs are to agree. Groups that share a table are one."""
+        """The siblings of each table before tables whose inputs are to agree. Groups that share a table become one."""
         groups = dict[str, Siblings]()
         for meeting in sorted(self.agreeing - self.partitioned):
             group = Siblings(self._between(self.common(meeting), meeting), self.common(meeting))
@@ -93,7 +93,7 @@ class Ways:
         return self.groups.get(table)
 
     def with_marks(self, table: str, logs: Logs) -> "Ways":
-        """The same, where the tables before a table are not defined: by what their newest marks say that they read."""
+        """The same, with the inputs of undefined tables that come before a table, as their newest marks name them."""
         inputs, partitioned, ahead = dict(self.inputs), set(self.partitioned), {*self.inputs.get(table, ())}
         while ahead:
             name = ahead.pop()
@@ -108,7 +108,7 @@ class Ways:
         return Ways(inputs, self.agreeing, frozenset(partitioned))
 
     def concerns(self, table: str) -> bool:
-        """Whether a run of the table has to mind how far it reads."""
+        """Whether a run of the table must take care how far it reads."""
         return table in self.agreeing and (bool(self.common(table)) or self.siblings(table) is not None)
 
 
@@ -198,7 +198,7 @@ class Standings:
         return self._by_version[table, version]
 
     def furthest(self, group: Siblings, besides: str) -> StandsFor:
-        """How far the foremost sibling is in each source, one of them left out; each group is looked at once."""
+        """How far the foremost sibling except `besides` is in each source; the tables of a group are looked up once."""
         if group not in self._furthest:
             by_source = dict[str, list[tuple[int, str]]]()
             for name in group.tables:
@@ -225,7 +225,7 @@ class Standings:
     def _by_mark(self, table: str, version: int) -> Standing:
         if table in self.ways.partitioned:
             return Standing(unknown=f"{table} has partitions, each with positions of its own")
-        if table in self.ways.before(table):  # marks alone may say so, after a graph was turned round
+        if table in self.ways.before(table):  # only marks can show this, after the order of the tables was reversed
             return Standing(unknown=f"{table} and a table that it reads have read each other")
         log = self.log(table)
         if log is None:
@@ -237,7 +237,7 @@ class Standings:
         return self.through(table, cursor.reads)
 
     def through(self, table: str, reads: Mapping[str, Position]) -> Standing:
-        """What a table stands for that has read its inputs up to these positions."""
+        """What a table stands for if it has read its inputs up to these positions."""
         by_source = dict[str, dict[str, int]]()
         for name in self.ways.inputs.get(table, ()):
             position = reads.get(name)

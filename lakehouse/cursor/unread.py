@@ -14,7 +14,7 @@ from lakehouse.delta.table import Read
 from lakehouse.errors import ReadError, UnreadableLogError
 
 DAY = 24 * 60 * 60 * 1000
-"""Milliseconds. Delta keeps 30 days of a log unless told otherwise."""
+"""In milliseconds. Delta keeps 30 days of a log unless told otherwise."""
 WEEK = 7 * DAY
 
 
@@ -22,7 +22,7 @@ class TableState(Enum):
     """Where a table stands, or how far it is as the reader of one source: the same words on every page.
 
     MISSING: no run has made it yet. SOURCE: no run of this library wrote it. BY_PARTITION: each partition has positions
-    of its own, and logs do not tell which rows of a source are a partition's. GAP: changes of a source can no longer be
+    of its own, and logs do not show which rows of a source are a partition's. GAP: changes of a source can no longer be
     read. ASLEEP: a reader is behind for longer than its limit. UNREADABLE: its log cannot be read, or the log of a
     source. UNKNOWN: a source is not among the tables that are looked at; a reader is known by its name alone.
     """
@@ -46,8 +46,8 @@ class Unread:
         source: The source's name.
         position: How far it has read.
         head: Where the source stands.
-        commits: The unread commits, oldest first, those without rows among them; None if the log no longer has all
-            the commits after the position. Empty where the source is replaced or behind.
+        commits: The unread commits, oldest first, including those without rows; None if the log no longer has all
+            the commits after the position. Empty if the source does not go on from the position.
         gap: Why the next run cannot read on commit by commit, as the second half of a sentence; None if it can.
     """
 
@@ -59,12 +59,12 @@ class Unread:
 
     @property
     def changes(self) -> tuple[Commit, ...] | None:
-        """The unread commits that may have changed a row; None if the log cannot tell."""
+        """The unread commits that may have changed a row; None if the log cannot show them."""
         return None if self.commits is None else tuple(commit for commit in self.commits if not commit.is_quiet)
 
     @property
     def versions(self) -> int:
-        """How many unread versions may have changed a row; all of them where the log cannot tell."""
+        """How many unread versions may have changed a row; all of them if the log cannot show it."""
         changes = self.changes
         return max(0, self.head.version - self.position.version) if changes is None else len(changes)
 
@@ -76,7 +76,7 @@ class Unread:
     def log_cleanup_is_near(self, now: int) -> bool:
         """Whether log cleanup could soon reach the commits after the position, so that a run is asked for.
 
-        None of them needs to have rows. A run that comes by earlier passes them after a day (`passed_commits_are_old`).
+        Commits without rows count, too. A run before that moves past them after a day (`passed_commits_are_old`).
         """
         return bool(self.commits) and now - self.commits[0].timestamp > commits_last(self.head)
 
@@ -100,7 +100,7 @@ Backlog: TypeAlias = Unread | Unbegun
 
 
 def backlog(cursor: Cursor, log: Commits, source: str, head: Head, limited: Read | None = None) -> Backlog:
-    """What a table has not read of a source whose changes it follows; `limited` as of `unread_after`.
+    """What a table has not read of a source whose changes it follows; `limited` as in `unread_after`.
 
     Raises:
         UnreadableLogError: A commit in the middle of the range is missing, or the log cannot be read.
@@ -132,16 +132,16 @@ def unread_after(
 ) -> Unread:
     """What is unread after a position in a source that stands at `head`.
 
-    A RESTORE of the source is one more commit after the position, with a feed of its own, which is judged as each feed
-    is (lakehouse/read/feed_trust.py). A source that was restored from a backup has another past: that is a gap.
+    A RESTORE of the source is one more commit after the position, with a feed of its own, which is judged like any
+    other feed (lakehouse/read/feed_trust.py). A source that was restored from a backup has another past: that is a gap.
 
     Args:
         position: How far the source has been read.
         log: Its log.
         source: Its name.
         head: Where it stands.
-        furthest: How far rows of the reader may reflect it, if further than the position.
-        limited: The options of the input, under whose limits only the first commits are read, at least a batch; None
+        furthest: How far rows of the reader may reflect the source, if further than the position.
+        limited: The options of the input: under its limits only the first commits are read, at least a batch. None
             reads all commits.
     """
     broken = why_broken_off(position, head.table_id, head.version, furthest)
@@ -157,7 +157,7 @@ def unread_after(
 def pending(log: Commits, source: str, after: int, upto: int, read: Read, furthest: int) -> tuple[Commit, ...] | None:
     """The commits after a version, oldest first; under a limit only the first of them, at least a batch.
 
-    So a backlog that is read in batches costs what it holds, and not its square.
+    So the cost of reading a backlog in batches grows with its length, and not with the square of its length.
 
     Returns:
         The commits. None if the log no longer has the first of them.
@@ -168,7 +168,7 @@ def pending(log: Commits, source: str, after: int, upto: int, read: Read, furthe
     while after < upto:
         try:
             more = commits_between(log, source, after, min(upto, after + size))
-        except UnreadableLogError:  # all of these are gone; what comes after them says whether they were cleaned up
+        except UnreadableLogError:  # all of these are gone; the commits after them show whether they were cleaned up
             more = commits_between(log, source, after, upto)
         if more is None:
             return None
@@ -225,15 +225,15 @@ def why_compared_again(cursor: Cursor) -> str | None:
 
 
 def commits_last(head: Head) -> int:
-    """How old what a commit says may be before it is committed again, because log cleanup could reach it: milliseconds.
+    """How old a commit may be before what it says is committed again, because log cleanup could reach it: milliseconds.
 
-    Half the time for which the log is kept; a day at least, because a run commits nothing again before that.
+    Half the time for which the log is kept, but at least a day, because a run commits nothing again before that.
     """
     return max(DAY, int(log_kept(head).total_seconds() * 500))
 
 
 def passed_commits_are_old(commits: tuple[Commit, ...], now: int) -> bool:
-    """Whether commits that were read have stood behind a position for a day, so that it should be put down again."""
+    """Whether the commits after a position that were read are a day old, so that a new position should be recorded."""
     return bool(commits) and now - commits[0].timestamp > DAY
 
 
@@ -253,7 +253,7 @@ def start_version(asset: str, name: str, log: Log, head: Head, read: Read) -> in
     """The version after which a first read starts.
 
     Raises:
-        ReadError (START): A start outside the history, unless the input is clamped.
+        ReadError (START): The start is outside the history, and the input is not clamped.
     """
     if isinstance(read.start, int):
         if read.start > head.version and not read.clamp:

@@ -25,9 +25,9 @@ class Past:
         return cls(log, head, [], log.commits(head.version))
 
     def back(self, before: int | None = None, after: int = -1) -> Iterator[Commit]:
-        """The commits from the newest, or from before a version, down to the first missing one, or to after a version.
+        """The commits from the newest, or from just before version `before`, back to just after version `after`.
 
-        No commit beyond these is read.
+        They end at the first commit that is missing. No commit beyond them is read.
         """
         first = 0 if before is None else max(0, self.head.version - before + 1)
         for place in range(first, self.head.version - after):
@@ -46,7 +46,7 @@ class Past:
 def standing(commits: Iterable[Commit]) -> Iterator[Commit]:
     """The commits whose rows the table still has, newest first, without those that a RESTORE or an emptying undid.
 
-    The last one may be the commit that emptied the table, or a RESTORE that does not name its version.
+    The last one may be the commit that emptied the table, or a RESTORE that does not name the restored version.
     """
     undone_above: int | None = None
     for commit in commits:

@@ -1,7 +1,7 @@
 """Branches: shallow clones of the tables of a code location, below a root of their own, which go on incrementally.
 
-Production's tables are read. What is written there is at most a property of a table of ours: the registration by which
-upkeep keeps files for longer than it would (ADR 52).
+Production's tables are only read. At most a property of a table that this code location writes is set: the registration
+that has upkeep keep files for longer than it otherwise would (ADR 52).
 """
 
 import os
@@ -49,18 +49,18 @@ from lakehouse.upkeep.carry_out import change_properties
 from lakehouse.upkeep.registration import register, registered_limits, release, time_travel
 
 _DAY = timedelta(days=1)
-"""Files that go less than a day before the limit are no reason to write to the log of a table."""
+"""That files would be removed less than a day before the limit is not a reason to write to the log of a table."""
 _AT_ONCE = 4
-"""So many tables are cloned at once: to clone is Spark's driver at work, with hardly a task."""
+"""How many tables are cloned at once: cloning is work of Spark's driver, with hardly any tasks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clone:
     """A table of a branch, and the version that was cloned.
 
-    `until` says how long the files of that version are kept at least, in milliseconds since the epoch; None if nobody
-    here knows. `compares` says why its first run cannot go on by the changes of its sources. `registers` is the limit
-    with which the branch is registered in what was cloned.
+    `until` is the time until which the files of that version are at least kept, in milliseconds since the epoch; None
+    if it is not known here. `compares` holds the reasons why its first run cannot go on by the changes of its sources.
+    `registers` is the limit with which the branch is registered in the table that was cloned; None if it is not.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Clone:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A branch: its clones, tables that are read elsewhere because no root has them, and those that are not there."""
+    """A branch: its clones, the tables with a place of their own, which are read there, and the missing tables."""
 
     name: str
     roots: tuple[str, ...]
@@ -83,7 +83,7 @@ class Branch:
 
     @property
     def until(self) -> int | None:
-        """How long all of it can be read at least, in milliseconds since the epoch."""
+        """The time until which all of it can at least be read, in milliseconds since the epoch."""
         return min((clone.until for clone in self.clones if clone.until is not None), default=None)
 
 
@@ -101,19 +101,20 @@ def on_branch(name: str | None) -> Generator[None]:
 def make_branch(
     defs: dg.Definitions, name: str, tables: Sequence[str], limit: timedelta, root: str | None = None
 ) -> Branch:
-    """Clones tables to a branch, each with a mark by which its next run reads what changes there, and nothing else.
+    """Clones tables to a branch, each with a mark by which its next run reads only what changes on the branch.
 
-    A branch that is there already gets the clones that it lacks.
+    A branch that exists already gets the clones that it lacks.
 
     Args:
         defs: The definitions.
         name: The name of the branch, which is at `<root>_branches/<name>`.
-        tables: The tables, which come with all that they read; all tables of the definitions, if none is named.
+        tables: The tables, which are cloned along with all that they read; all tables of the definitions, if none is
+            named.
         limit: For how long the cloned files are kept.
         root: The root of the tables that are cloned; that of the definitions, if None.
 
     Raises:
-        SetupError: There can be no such branch, or another JVM has its root.
+        SetupError: A branch of this name is not possible, or another JVM has its root.
     """
     both, now = _Both.of(defs, name, root), int(time.time() * 1000)
     wanted = {*tables}.union(*map(both.trunk.ways.before, tables)) or {*both.names, *both.elsewhere}
@@ -143,7 +144,7 @@ def make_branch(
 
 
 def branches_of(defs: dg.Definitions) -> list[Branch]:
-    """The branches beside the roots of definitions, each with its clones."""
+    """The branches next to the roots of definitions, each with its clones."""
     branches, now = list[Branch](), int(time.time() * 1000)
     for name in sorted({path.name for path in _directories(defs)}):
         both = _Both.of(defs, name)
@@ -159,7 +160,7 @@ def branches_of(defs: dg.Definitions) -> list[Branch]:
 
 
 def tables_of_branch(defs: dg.Definitions, name: str) -> dict[str, AssetTable]:
-    """The tables of a branch, quarantines among them; a table that is made there anew is the clone of nothing.
+    """The tables of a branch: clones, quarantines, and tables that were made on the branch.
 
     Raises:
         ReadError: There is no such branch.
@@ -173,7 +174,7 @@ def tables_of_branch(defs: dg.Definitions, name: str) -> dict[str, AssetTable]:
 
 
 def drop_branch(defs: dg.Definitions, name: str) -> None:
-    """Removes the files of a branch, and releases it where it is registered.
+    """Removes the files of a branch, and releases it in the tables where it is registered.
 
     Raises:
         ReadError: There is no such branch.
@@ -231,7 +232,7 @@ def _roots(tables: CodeLocation) -> list[Location]:
 
 @dataclass(frozen=True)
 class _Both:
-    """The tables that a branch is made of, and those of the branch."""
+    """The tables that a branch clones, and the tables of the branch."""
 
     defs: dg.Definitions
     name: str
@@ -241,7 +242,7 @@ class _Both:
 
     @classmethod
     def of(cls, defs: dg.Definitions, name: str, root: str | None = None) -> "_Both":
-        """Of the code location, wherever this process works; below another root, if one is given."""
+        """The tables of definitions, on whichever branch this process works; below another root, if one is given."""
         with on_branch(None):
             trunk = code_location_of(defs)
             if root is not None:
@@ -261,7 +262,7 @@ class _Both:
 
     @cached_property
     def names(self) -> list[str]:
-        """The tables below a root, also sources that nothing defines; a quarantine comes with its table."""
+        """The tables below a root, including sources that nothing defines; a quarantine is cloned with its table."""
         read = (source for sources in self.trunk.ways.inputs.values() for source in sources)
         tables = (_table_of(self.trunk, each) for each in dict.fromkeys((*self.trunk.by_name, *read)))
         return [each.name for each in tables if each.root and not (_is_elsewhere(each) or is_quarantine(each))]
@@ -287,24 +288,24 @@ class _Both:
 
     @property
     def open_tables(self) -> Opened:
-        """The tables that there are to clone."""
+        """The tables that exist and can be cloned."""
         return {name: self.standings.open_logs[name] for name in self.names if self.standings.head(name) is not None}
 
     def heads(self, name: str) -> list[tuple[TableRef, Head]]:
-        """Where a table stands that is to clone, and its quarantine."""
+        """Where a table that is to be cloned stands, and where its quarantine does."""
         ref, table = self.refs(name)[0], _table_of(self.trunk, name)
         refs = [ref, ref.beside(SUFFIX)] if table.declared.quarantines else [ref]
         heads = [(each, each.log(self.manager(name).session).head()) for each in refs]
         return [(each, head) for each, head in heads if head is not None]
 
     def clones(self, names: Sequence[str]) -> dict[str, CloneAt | None]:
-        """The tables that the branch has; None for one that was made there, and is the clone of nothing."""
+        """The tables that the branch has; None for a table that was made there and is not a clone."""
         logs = {name: self.refs(name)[1].log(self.manager(name).session) for name in names}
         return {name: _clone_at(log, head) for name, log in logs.items() if (head := log.head()) is not None}
 
 
 def _clone_at(log: Log, head: Head) -> CloneAt | None:
-    """What a table of a branch is the clone of; None if it is none."""
+    """What a table of a branch is the clone of; None if it is not a clone."""
     first = commit_at(log, 0)
     if first is None or first.operation != "CLONE":
         return None
@@ -314,7 +315,7 @@ def _clone_at(log: Log, head: Head) -> CloneAt | None:
 
 
 def _end_of(log: Log, head: Head, version: int, now: int) -> int:
-    """When the next version replaced a version; now, if that is the newest."""
+    """When the next version replaced a version; now, if the version is the newest."""
     later = commit_at(log, version + 1) if version < head.version else None
     return now if later is None else later.timestamp
 
@@ -326,7 +327,7 @@ def _until(log: Log, head: Head, version: int, now: int) -> int:
 
 
 def _register(both: _Both, name: str, version: int, limit: timedelta, now: int) -> str | None:
-    """Registers the branch in a table that would not keep the files of a version for so long; its limit."""
+    """Registers the branch in a table that would not keep a version's files for that long; the limit, or None."""
     (log, head), reader = both.open_tables[name], BRANCH_READER + both.name
     registered = registered_limits(head.properties).get(reader)
     if registered is not None:
@@ -346,7 +347,7 @@ def _register(both: _Both, name: str, version: int, limit: timedelta, now: int) 
 def _clone(
     both: _Both, name: str, session: SparkSession, version: int, clones: Mapping[str, CloneAt], now: int
 ) -> tuple[CloneAt, tuple[str, ...]]:
-    """Clones a table with its quarantine; why its first run cannot go on from positions, as clauses."""
+    """Clones a table with its quarantine; also gives, as clauses, why its first run cannot go on from positions."""
     (log, head), (ref, own), table = both.open_tables[name], both.refs(name), _table_of(both.trunk, name)
     reasons = dict[str, None]()
     cursors = cursors_at(log, head, name, version, by_partition=name in both.standings.ways.partitioned)
@@ -369,7 +370,7 @@ def _clone(
 def _clone_quarantine(
     both: _Both, session: SparkSession, name: str, cursors: Sequence[Known], now: int
 ) -> Callable[[Known], CloneAt | None]:
-    """Clones the quarantine of a table, if it has one; says which clone goes with a position of the table."""
+    """Clones the quarantine of a table, if it has one; gives what finds the clone that goes with a position."""
     if not _table_of(both.trunk, name).declared.quarantines:
         return lambda _: None
     ref, own = (each.beside(SUFFIX) for each in both.refs(name))

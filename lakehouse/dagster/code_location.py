@@ -39,18 +39,18 @@ _WRITES = (*(kind.__name__ for kind in KINDS), "pyspark.sql.DataFrame")
 
 @dataclass(frozen=True, slots=True)
 class AssetTable:
-    """What a code location says of one table.
+    """What a code location defines about one table.
 
     Args:
         key: Its asset key.
-        definition: What defines it, its inputs as Dagster resolves them; None if nothing in the code location does.
+        definition: Its definition, with the inputs as Dagster resolves them; None if the code location has none.
         declared: What is declared of it.
         partitions_def: Its partitions in Dagster; None if it has none.
-        manager: The key of its IO manager, which Dagster also has read the table wherever it is an input.
-        root: Where the tables of that manager are; None if it is no `DeltaIOManager`.
+        manager: The key of its IO manager, which also reads the table wherever it is an input.
+        root: Where the tables of that manager are; None if the manager is not a `DeltaIOManager`.
         inputs: The table behind each input of the asset.
         changes: The inputs that are read as `Changes`, and how.
-        policy: What its runs may do: as the table says, else as its manager does, if the definitions name its manager.
+        policy: What its runs may do: by its own policy, else by that of its manager, if the definitions have it.
     """
 
     key: dg.AssetKey
@@ -79,13 +79,13 @@ class AssetTable:
 
     @property
     def upstream(self) -> set[str]:
-        """The names of the tables that Dagster has before it."""
+        """The names of the tables that are upstream of it in Dagster."""
         deps = () if self.definition is None else self.definition.specs_by_key[self.key].deps
         return {dep.asset_key.to_user_string() for dep in deps}
 
     @property
     def values(self) -> frozenset[dg.AssetKey]:
-        """The tables that its function takes; its other inputs hand over nothing."""
+        """The tables whose rows its function takes; its other inputs pass no value."""
         given = () if self.asset is None else self.asset.op.input_defs
         taken = {each.name for each in given if not each.dagster_type.is_nothing}
         return frozenset(key for name, key in self.inputs.items() if name in taken)
@@ -109,7 +109,7 @@ class AssetTable:
 
     @property
     def declaration(self) -> Declaration:
-        """What a kind of write may refuse."""
+        """What a kind of write looks at to refuse a definition."""
         return Declaration(self.name, self.declared, self.partitions_def is not None, self.changes)
 
     @property
@@ -127,7 +127,7 @@ class AssetTable:
         return table_ref(root, self.key, self.declared)
 
     def slice(self, partitions: Iterable[str]) -> Slice | None:
-        """The part of the table that some partitions are; None if it has none."""
+        """The part of the table that belongs to some partitions; None if the table has no partitions."""
         definition = self.partitions_def
         return None if definition is None else slice_of(self.name, self.declared, definition, partitions)
 
@@ -137,8 +137,8 @@ class CodeLocation:
     """The tables of a code location. Each object counts once, however often Dagster lists it.
 
     Args:
-        tables: What is said of each table that is defined, in the order of the definitions.
-        root_of: Says where the tables of an IO manager are, by its key; None if it is no `DeltaIOManager`.
+        tables: Each table that is defined, in the order of the definitions.
+        root_of: Gives the root of an IO manager by its key; None if the manager is not a `DeltaIOManager`.
     """
 
     tables: Mapping[dg.AssetKey, AssetTable]
@@ -151,7 +151,7 @@ class CodeLocation:
         root_of: Callable[[str], Location | None],
         policy_of: Callable[[str], Policy] = lambda _: Policy(),
     ) -> Self:
-        """The tables that assets make, and those that specs and sources of Dagster's older kind say are there."""
+        """The tables that assets make, and those that are declared by specs or by Dagster's older source assets."""
         tables = dict[dg.AssetKey, AssetTable]()
         for table in (table for definition in resolve(definitions) for table in _tables_of(definition, root_of)):
             outer = policy_of(table.manager)
@@ -160,7 +160,7 @@ class CodeLocation:
         return cls(tables, root_of)
 
     def __getitem__(self, key: dg.AssetKey) -> AssetTable:
-        """What is said of a table; of a table that nothing defines, the defaults."""
+        """What is defined about a table; the defaults, if nothing defines the table."""
         table = self.tables.get(key)
         return AssetTable(key, root=self.root_of("io_manager")) if table is None else table
 
@@ -192,7 +192,7 @@ class CodeLocation:
 
     @cached_property
     def ways(self) -> Ways:
-        """Which tables lead to which, as far as their marks say it."""
+        """Which tables lead to which, as far as their marks record it."""
         made = [table for table in self.tables.values() if table.is_written and table.stands_alone and table.root]
         inputs = {
             table.name: sorted(key.to_user_string() for key in table.values if self[key].root and key != table.key)
@@ -205,7 +205,7 @@ class CodeLocation:
         )
 
     def logs(self, spark: Callable[[], SparkSession] | None = None) -> Logs:
-        """The logs of its tables, by their names; without Spark, those that nothing else can read are out of reach."""
+        """A function from a table's name to its log; without Spark it gives None for a log that only Spark can read."""
 
         def log_of(name: str) -> Log | None:
             ref = self[dg.AssetKey.from_user_string(name)].ref
@@ -217,7 +217,7 @@ class CodeLocation:
 
     @property
     def refs(self) -> tuple[TableRef, ...]:
-        """Where its tables are, without those that no `DeltaIOManager` has."""
+        """Where its tables are; only those that a `DeltaIOManager` has."""
         return tuple(filter(None, (table.ref for table in self.tables.values())))
 
 
@@ -228,14 +228,14 @@ def _no_session() -> SparkSession:
 def resolve(definitions: Iterable[Any]) -> list[dg.AssetsDefinition]:
     """The assets of a code location with the keys of their inputs as Dagster resolves them.
 
-    A key that nothing has may mean a table of the same group whose key ends in it, or the asset of a `table_name`.
+    A key that no asset has may mean a table of the same group whose key ends in it, or the asset of a `table_name`.
     """
     assets = [_as_asset(each) for each in definitions]
     try:
         made = AssetGraph.normalize_assets(assets)
-    except dg.DagsterInvalidDefinitionError:  # of a part of a code location, which lacks the source of an input
+    except dg.DagsterInvalidDefinitionError:  # a part of a code location may lack the source of an input
         made = [_resolve_among(each, assets) for each in assets]
-    return list(made[: len(assets)])  # behind them Dagster lists the keys that nothing defines
+    return list(made[: len(assets)])  # after them Dagster lists the keys that nothing defines
 
 
 def _as_asset(definition: Any) -> dg.AssetsDefinition:
@@ -257,7 +257,7 @@ def _resolve_among(asset: dg.AssetsDefinition, assets: Iterable[dg.AssetsDefinit
 
 
 def _tables_of(asset: dg.AssetsDefinition, root_of: Callable[[str], Location | None]) -> Iterator[AssetTable]:
-    # Of two inputs of one table Dagster keeps one.
+    # If two inputs read one table, Dagster keeps only one of them.
     inputs: Mapping[str, dg.AssetKey] = asset.keys_by_input_name if asset.is_materializable else {}
     reads = changes_of(asset) if is_function(asset) else {}
     changes = {name: read for name, read in reads.items() if name in inputs}
@@ -310,14 +310,14 @@ def result_annotation(asset: dg.AssetsDefinition) -> Any:
 def writes_nothing(asset: dg.AssetsDefinition) -> bool:
     """Whether the asset is annotated `-> None` or `-> dg.MaterializeResult`: its result goes to no IO manager.
 
-    Its checks do not count.
+    The outputs of its checks do not count.
     """
     outputs = (asset.op.output_def_named(name) for name in asset.keys_by_output_name)
     return all(output.dagster_type.is_nothing for output in outputs) or _returns_no_value(asset)
 
 
 def _returns_no_value(asset: dg.AssetsDefinition) -> bool:
-    """Whether a function is annotated with a `MaterializeResult` without a value, of which Dagster makes `Any`."""
+    """Whether a function is annotated with a `MaterializeResult` without a value, which Dagster turns into `Any`."""
     annotation = getattr(function_of(asset), "__annotations__", dict[str, Any]()).get("return")
     return annotation is dg.MaterializeResult or annotation in ("dg.MaterializeResult", "MaterializeResult")
 
@@ -335,7 +335,7 @@ def maps_partitions(asset: dg.AssetsDefinition, source: dg.AssetKey) -> bool:
     """Whether a run reads only those of the source's partitions that are mapped to it.
 
     An asset without partitions reads the whole table, unless it names a mapping. A mapping of all partitions also means
-    the whole table, because the set of keys grows and a row of no partition is still in the table.
+    the whole table, because the set of keys grows, and the table may hold rows that are in no partition.
     """
     mapping = asset.get_partition_mapping_for_dep(source)
     if isinstance(mapping, dg.AllPartitionMapping):
@@ -351,7 +351,7 @@ def is_function(asset: Any) -> TypeGuard[dg.AssetsDefinition]:
 
 
 def function_of(asset: dg.AssetsDefinition) -> Any:
-    """The function that was decorated to be the asset; None if ops were made without a decorator."""
+    """The function that a decorator made into the asset; None if the op was made without a decorator."""
     return getattr(asset.op.compute_fn, "decorated_fn", None)
 
 
@@ -359,7 +359,7 @@ def table_ref(root: Location, key: dg.AssetKey, table: Table) -> TableRef:
     """Where an asset's table is: its catalog name, its own address, or its key as a directory below the root.
 
     Raises:
-        DefinitionError: A key that would leave the root, or lies where Spark keeps its own files.
+        DefinitionError: The key would leave the root, or leads to where Spark keeps its own files.
     """
     name = key.to_user_string()
     if table.name is not None:
@@ -381,7 +381,7 @@ def is_shared(table: Table) -> bool:
 
 
 def refuse_shared(name: str, table: Table) -> None:
-    """Refuses to write, on a branch, a table that no branch has.
+    """Refuses to write, on a branch, a table that is the same on every branch.
 
     Raises:
         SetupError (VARIABLE): The table has a place of its own.
@@ -397,7 +397,7 @@ def archive_ref(root: Location, name: str) -> TableRef:
 
 
 def _is_frame(annotation: Any) -> bool:
-    """Subclasses count because Spark Connect has its own, whose import would add a second to loading a location."""
+    """Whether it is a DataFrame class. Subclasses count: importing that of Spark Connect would take a second."""
     return isinstance(annotation, type) and issubclass(annotation, DataFrame)
 
 

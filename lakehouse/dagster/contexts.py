@@ -44,7 +44,7 @@ def step_context() -> dg.OpExecutionContext | None:
 
 
 def is_one_asset(execution: dg.AssetExecutionContext) -> bool:
-    """Whether the step is the function of one asset, and no op, part of a graph or function of several assets."""
+    """Whether the step is the function of one asset, not an op, part of a graph, or function of several assets."""
     op = execution.op_execution_context
     return op.has_assets_def and is_function(op.assets_def) and len(list(op.assets_def.keys)) == 1
 
@@ -55,14 +55,14 @@ def step_key(execution: dg.AssetExecutionContext) -> Any:
 
 
 def run_start(execution: dg.AssetExecutionContext) -> datetime | None:
-    """When the run began, whichever of its steps asks, and however often; None if Dagster does not say."""
+    """When the run began, the same for all its steps and their retries; None if Dagster does not record it."""
     record = execution.instance.get_run_record_by_id(execution.run.run_id)
     seconds = None if record is None else record.start_time
     return None if seconds is None else moment_of(seconds)
 
 
 def by_field(config: Any) -> Mapping[str, Any]:
-    """A resolved config, field by field; a config that is one value is a field without a name."""
+    """A resolved config, field by field; a config that is a single value becomes a field without a name."""
     return cast("Mapping[str, Any]", config) if isinstance(config, Mapping) else {"": config} if config else {}
 
 
@@ -84,10 +84,10 @@ def asset_graph(op: dg.OpExecutionContext) -> Any:
 
 
 def has_code_location(op: dg.OpExecutionContext) -> bool:
-    """Whether the step is one of a code location: dg.materialize has none."""
+    """Whether the step belongs to a code location: `dg.materialize` has none."""
     try:
         return bool(op.repository_def)
-    except Exception:  # Dagster exports no name of the error
+    except Exception:  # Dagster does not export the class of the error
         return False
 
 
@@ -102,7 +102,7 @@ def to_log(log: dg.DagsterLogManager) -> Listener:
 
 
 def refuse_op(context: dg.InputContext | dg.OutputContext) -> None:
-    """Refuses what one op hands to another: a table is an asset's.
+    """Refuses a value that one op hands to another: only assets have tables.
 
     Raises:
         Failure: The value is not an asset's.
@@ -128,7 +128,7 @@ def _is_frame(_: Any, value: Any) -> bool:
 
 
 POSTPONED = dg.DagsterType(_is_frame, name="PostponedDataFrame", typing_type=DataFrame)
-"""The type of an input whose step may find that it has nothing to do."""
+"""The type of an input that is read only once its step knows that it has something to do."""
 
 
 def source_of(
@@ -138,14 +138,14 @@ def source_of(
     reader: str,
     step: Materialization | None = None,
 ) -> Source:
-    """The table of an input, pinned: all of it, unless who reads it asks for partitions.
+    """The table of an input, pinned: all of it, unless partitions of it are asked for.
 
     Args:
         context: The input.
         location: The root of the manager that keeps the table.
         session: Returns the session of the manager that writes; called only if rows are read.
         reader: The asset that reads, for messages.
-        step: The step that reads it as an input of a table, and says at which version; None: at the newest.
+        step: The step that reads it as an input of a table, and decides at which version; None: the newest.
 
     Raises:
         ReadError (SOURCE_MISSING): There is no table.
@@ -166,7 +166,7 @@ def source_of(
 
 
 def _note_version(key: dg.AssetKey, source: Source) -> None:
-    """Notes in Dagster which version of a table that no asset makes the step reads, so that its result is not stale."""
+    """Reports to Dagster which version of a table made by no asset the step reads, so that its result is not stale."""
     op = step_context()
     if op is None or not op.has_assets_def or not op.job_def.asset_layer.asset_graph.get(key).is_external:
         return
@@ -177,7 +177,7 @@ def _note_version(key: dg.AssetKey, source: Source) -> None:
         return
     for report in version_reports(op.instance, {key: version}):
         op.instance.report_runless_asset_event(report)
-    step.wipe_input_asset_version_info(key)  # Dagster has looked before the step began
+    step.wipe_input_asset_version_info(key)  # Dagster looked it up before the step began
     step.maybe_fetch_and_get_input_asset_version_info(key)
 
 
@@ -201,7 +201,7 @@ def log_and_head(
 def warn_of_no_rows(
     reader: str, ref: TableRef, table: Table, definition: dg.PartitionsDefinition[Any], log: Log, head: Head
 ) -> None:
-    """Tells those who listen that a source has rows, and none that a run by partitions reads."""
+    """Warns the listeners if a source has rows, but none in a partition that Dagster knows."""
     if isinstance(log, FileLog):
         rows = keys_of_rows(ref.name, table, definition, log, head)
         why = why_no_rows(ref.name, definition, rows, log.partition_values())
@@ -210,9 +210,9 @@ def warn_of_no_rows(
 
 
 def _asks_for_partitions(context: dg.InputContext) -> bool:
-    """Whether somebody asks for partitions of a source: the step, by its partitions or a mapping, or a loader.
+    """Whether partitions of a source are asked for: by the step, through its partitions or a mapping, or by a loader.
 
-    Of a step that asks for none Dagster names all partitions that it knows, and the table may have rows of others.
+    For a step that asks for none, Dagster names all partitions that it knows, and the table may have rows of others.
     """
     step = step_context() if context.has_input_name else None
     return step is None or (step.has_assets_def and maps_partitions(step.assets_def, context.asset_key))
@@ -227,6 +227,6 @@ def pin_source(
         schema = log.file_schema(head.version)
         where = slice_.predicate(partition_types(at.rows().schema if schema is None else as_struct(schema)))
         at = replace(at, where=where, mapped=digest(partitions(slice_)))
-    # A key may be in several of the asset's partitions, whether or not Delta knows of them.
+    # One key may be in several of the asset's partitions, whether or not Delta partitions by them.
     key = () if table.partition_columns else table.key_columns
     return Source(at, log, head, key, table.trust_key)

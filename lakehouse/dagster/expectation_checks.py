@@ -31,7 +31,7 @@ def quarantine_key(key: dg.AssetKey) -> dg.AssetKey:
 
 
 def with_quarantines(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Definitions:
-    """The same definitions with an external asset for each quarantine, so that others can depend on it.
+    """The same definitions with an external asset for each quarantine, so that other assets can depend on it.
 
     Raises:
         DefinitionError: An asset has the key of a quarantine.
@@ -49,12 +49,12 @@ def is_quarantine(table: AssetTable) -> bool:
 
 
 def _table_behind(table: AssetTable) -> str | None:
-    """The name of the table whose quarantine a table is; None if the table is no quarantine."""
+    """The name of the table that a quarantine belongs to; None if the table is not a quarantine."""
     return None if table.definition is None else table.definition.metadata_by_key[table.key].get(QUARANTINE_OF)
 
 
 def writer_of_table(table: AssetTable, code_location: CodeLocation) -> AssetTable | None:
-    """The table of the asset whose runs write a table, a quarantine with its table; None if no asset writes it here."""
+    """The table of the asset whose runs write a table, or a quarantine; None if no asset writes it here."""
     behind = _table_behind(table)
     writer = table if behind is None else code_location[dg.AssetKey.from_user_string(behind)]
     is_here = writer.is_written and writer.root is not None and not is_shared(writer.declared)
@@ -95,9 +95,9 @@ def report_quarantine(
     step: Materialization,
     spark: Callable[[], SparkSession],
 ) -> None:
-    """Tells how many rows the quarantine of the table has, and logs a materialization if these are news to Dagster.
+    """Reports how many rows the quarantine of the table has, and logs a materialization if they are new to Dagster.
 
-    The rows are news if this run has written the quarantine, or if an earlier run that failed afterwards has.
+    The rows are new if this run has written the quarantine, or if an earlier run has that failed afterwards.
     """
     if not step.asset.table.quarantines:
         return
@@ -187,14 +187,14 @@ def answer_of(evaluation: Evaluation, where: str = "the result") -> dict[str, An
 def log_evaluations(
     execution: dg.AssetExecutionContext, evaluations: Sequence[Evaluation], partitions: Sequence[str], *, fails: bool
 ) -> None:
-    """Logs what each expectation says as an evaluation of its check, in the run and in the step.
+    """Logs the result of each expectation as an evaluation of its check, in the run and in the step.
 
     Args:
         execution: The step.
         evaluations: What was found.
         partitions: The partitions of the run.
-        fails: Whether the step fails. Dagster drops what a failed step has logged by its context, so the event is
-            stored at once.
+        fails: Whether the step fails. Dagster drops the events that a failed step has logged through its context, so
+            the event is stored at once.
     """
     context = execution.op_execution_context
     where = f"the result for {', '.join(partitions[:3])}{' and others' if len(partitions) > 3 else ''}"
@@ -208,11 +208,11 @@ def log_evaluations(
         if fails:
             dg.DagsterEvent.asset_check_evaluation(context.get_step_execution_context(), evaluation)
         else:
-            context.log_event(cast("Any", evaluation))  # Dagster takes the event, and its annotation leaves it out
+            context.log_event(cast("Any", evaluation))  # Dagster accepts the event; its annotation does not list it
 
 
 def warnings_of(asset: str, evaluations: Sequence[Evaluation]) -> list[str]:
-    """What the log of the run says of rows that break an expectation, and were written or left out."""
+    """The warnings for the log of the run: rows that break an expectation, and what became of them."""
     broken = [each for each in evaluations if each.broken]
     became: Mapping[OnFailure, str] = {
         "warn": "were written",

@@ -1,4 +1,4 @@
-"""Errors of this package as Dagster's: what fails the step for good, and what another try may do better."""
+"""The library's errors as Dagster's: which fail the step for good, and which another try may avoid."""
 
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
@@ -19,18 +19,18 @@ from lakehouse.errors import (
 from lakehouse.spark.diagnosis import Meaning, diagnose
 
 STALE_RETRIES = 3
-"""How often a step runs again with new inputs, because its table is not what the run started from."""
+"""How often a step runs again with new inputs, because its table is no longer what the run started from."""
 
 
 @contextmanager
 def as_dagster_failures(execution: dg.AssetExecutionContext) -> Generator[None]:
-    """Our errors as Dagster's. A RetryPolicy repeats temporary errors; those that need new inputs always repeat."""
+    """Turns errors into Dagster's. A RetryPolicy repeats temporary errors; those that need new inputs always repeat."""
     try:
         yield
     except (LateGapError, UncomparedError) as error:
         tag = (GAP if isinstance(error, LateGapError) else COMPARE) + error.asset
         execution.instance.add_run_tags(execution.run.run_id, {tag: f"{execution.run.run_id} {error.reason[:200]}"})
-        # Dagster counts every earlier try of the step. The tag takes care that this one is not met again.
+        # Dagster counts every earlier try of the step. The tag takes care that this error does not come again.
         raise dg.RetryRequested(max_retries=execution.retry_number + 1) from error
     except StaleInputsError as error:
         raise dg.RetryRequested(max_retries=STALE_RETRIES) from error
@@ -39,19 +39,19 @@ def as_dagster_failures(execution: dg.AssetExecutionContext) -> Generator[None]:
 
 
 def _failure_of(error: LakehouseError) -> dg.Failure:
-    """The failure in place of our error, with its stack: behind the error the log would say the sentence once more."""
+    """The failure in place of an error, with its stack. Raised from the error, it would log the sentence twice."""
     failure = dg.Failure(f"{error} [lakehouse.{error.code}]", allow_retries=error.is_temporary)
     return failure.with_traceback(error.__traceback__)
 
 
 @contextmanager
 def explaining_errors(asset: str) -> Generator[None]:
-    """What an asset's function raises of ours, in a run, as Dagster's; of PySpark's, what another kind of Spark made.
+    """Raises errors of an asset's function as Dagster's: the library's own, in a run; PySpark's about classic Spark.
 
     Every other exception of the function stays what it is.
 
     Raises:
-        Failure: The function used something of ours wrongly, or a column that was made for classic Spark.
+        Failure: The function used the library wrongly, or used a column that was made for classic Spark.
     """
     execution = asset_context()
     try:
@@ -65,7 +65,7 @@ def explaining_errors(asset: str) -> Generator[None]:
 
 @contextmanager
 def as_our_errors(asset: str) -> Generator[None]:
-    """Turns Spark's errors about a session that is gone, or about its jars, into our own while inputs are read.
+    """Turns Spark's errors about a lost session, or about its jars, into the library's own while inputs are read.
 
     Raises:
         SessionError (SESSION_ENDED): The session is gone.

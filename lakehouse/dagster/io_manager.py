@@ -1,4 +1,4 @@
-"""The IO manager: reads inputs as their annotations say, writes results as their types say, tells Dagster."""
+"""The IO manager: reads inputs by their annotations, writes results by their types, and reports to Dagster."""
 
 import logging
 import time
@@ -78,8 +78,8 @@ from lakehouse.writes.write import Write
 
 
 # Not Dagster's `DbIOManager`: its `handle_output` deletes the slice and then writes, which on Delta is two commits.
-# Between them readers see no rows, a crash leaves none, and the feed has every row deleted and inserted. Not its
-# `UPathIOManager` either: a partition of a Delta table is no path, and a partition's key may be any text.
+# Between them, queries see no rows and a crash leaves none; and the feed has every row deleted and inserted. Not its
+# `UPathIOManager` either: a partition of a Delta table is not a path, and a partition's key may be any text.
 class DeltaIOManager(dg.ConfigurableIOManager):
     """Every asset is a Delta table. One materialization is one commit, and the commit records what it has read.
 
@@ -87,7 +87,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     rows (ADR 4).
 
     Args:
-        spark: Any resource with a `spark_session`, dagster-pyspark's own among them.
+        spark: Any resource with a `spark_session`, including dagster-pyspark's own.
         root: Where the tables live: asset ["silver", "flights"] at `<root>/silver/flights`.
         storage_options: Options with which this process reads logs of an object store, as `deltalake` takes them; `{}`
             if the machine's own role is enough. Without options, credentials in the environment are used (AWS_*,
@@ -104,9 +104,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     _steps: WeakKeyDictionary[Any, Materialization] = PrivateAttr(
         default_factory=WeakKeyDictionary[Any, Materialization]
     )
-    """By Dagster's context of the step, so that a step whose asset failed leaves nothing behind."""
+    """The materializations, by Dagster's context of the step, so that a step that failed leaves nothing behind."""
     _locations: WeakKeyDictionary[Any, CodeLocation] = PrivateAttr(default_factory=WeakKeyDictionary[Any, CodeLocation])
-    """By Dagster's graph of the assets."""
+    """The code locations, by Dagster's graph of the assets."""
     _feeds: Feeds = PrivateAttr(default_factory=Feeds)
     _prepared: SparkSession | None = PrivateAttr(default=None)
 
@@ -114,7 +114,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         """The changes of the upstream table since this asset last read it, or the table at one pinned version."""
         refuse_op(context)
         execution = asset_context()
-        if execution is None or not context.has_input_name:  # a loader asks: of a notebook, or within a function
+        if execution is None or not context.has_input_name:  # a loader asks: in a notebook, or within a function
             return source_of(context, self.location, self.session, "load_input").at.rows()
         if not is_one_asset(execution):  # it has no position in a table, so it reads all rows
             return source_of(context, self.location, self.session, context.op_def.name).at.rows()
@@ -123,7 +123,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             writer = writer_of(execution)
             if writer is None:
                 return source_of(context, self.location, self.session, reader).at.rows()
-            # Dagster asks the manager of the table that is read. The position is in the one that will be written.
+            # Dagster calls the manager of the table that is read. The position is in the table that will be written.
             step = writer.step_of(execution)
             with listening(step.hear, to_log(execution.log)), phase("read"):
                 source = source_of(context, self.location, writer.session, reader, step)
@@ -139,9 +139,9 @@ class DeltaIOManager(dg.ConfigurableIOManager):
             return changes
 
     def handle_output(self, context: dg.OutputContext, obj: Write | DataFrame | NothingToDo | None) -> None:
-        """Makes the result one Delta commit, as `commit` says, and reports it as the materialization's metadata."""
+        """Writes the result as one Delta commit (see `commit`), and reports it as the materialization's metadata."""
         if obj is None and not context.has_asset_key:
-            return  # of an op that returns nothing there is nothing to keep
+            return  # an op that returns nothing leaves nothing to keep
         refuse_op(context)
         execution = cast("dg.AssetExecutionContext", asset_context())
         with as_dagster_failures(execution):
@@ -255,7 +255,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return self._steps[key]
 
     def _agree(self, execution: dg.AssetExecutionContext, step: Materialization) -> None:
-        """Has the step read its inputs as far as they agree, if its policy says so."""
+        """Has the step read its inputs only as far as they agree, if its policy asks for that."""
         if step.asset.policy.inputs != "agree":
             return
         step.standings = self._standings(execution, step.asset.name, self.writing_session)
@@ -267,20 +267,20 @@ class DeltaIOManager(dg.ConfigurableIOManager):
     def _standings(
         self, execution: dg.AssetExecutionContext, table: str, spark: Callable[[], SparkSession] | None
     ) -> Standings:
-        """What the tables stand for that lead to a table, and its siblings; without a code location, by their marks."""
+        """What a table's siblings and the tables that lead to it stand for; without a code location, by their marks."""
         tables = self._tables_beside(execution)
         ways, logs = tables.ways, tables.logs(spark)
         is_whole = has_code_location(execution.op_execution_context)
         return Standings(ways if is_whole else ways.with_marks(table, logs), logs)
 
     def _report_standing(self, execution: dg.AssetExecutionContext, step: Materialization) -> dict[str, Any]:
-        """The metadata of what the table stands for: also where its inputs need not agree, if no log needs Spark."""
+        """The metadata about what the table stands for; if its inputs need not agree, as far as no log needs Spark."""
         if step.asset.policy.inputs != "agree" and has_code_location(execution.op_execution_context):
             step.standings = self._standings(execution, step.asset.name, None)
         return report_standing(step)
 
     def _tables_beside(self, execution: dg.AssetExecutionContext) -> CodeLocation:
-        """The tables of the code location of a step, as far as it has their IO managers."""
+        """The tables of the code location of a step; those whose IO managers the step has are located."""
         op = execution.op_execution_context
         graph, resources = asset_graph(op), op.get_step_execution_context().resources
         if graph not in self._locations:
@@ -288,7 +288,7 @@ class DeltaIOManager(dg.ConfigurableIOManager):
         return self._locations[graph]
 
     def asset_of(self, definition: dg.AssetsDefinition, key: dg.AssetKey, tables: CodeLocation | None = None) -> Asset:
-        """What the definition of an asset that this manager writes says about its table; `tables` are those beside."""
+        """What is defined about an asset that this manager writes; `tables` are those of its code location."""
         spec, name = definition.specs_by_key[key], key.to_user_string()
         table = Table.from_metadata(spec.metadata).under(self.policy)
         kind = write_kind(name, result_annotation(definition))
@@ -321,18 +321,18 @@ def managers_of(resources: Mapping[str, Any] | None) -> dict[str, DeltaIOManager
 
 
 def roots_of(resources: Mapping[str, Any] | None) -> Callable[[str], Location | None]:
-    """Says where the tables of an IO manager are, by its key; None if it is none of this library."""
+    """Gives the root of an IO manager by its key; None if the manager is not one of this library."""
     managers = managers_of(resources)
     return lambda name: managers[name].location if name in managers else None
 
 
 def code_location_of(definitions: dg.Definitions) -> CodeLocation:
-    """The tables of definitions, each where its own manager has it."""
+    """The tables of definitions, each at the place that its own manager gives it."""
     return managed_tables(definitions.assets or (), definitions.resources)
 
 
 def managed_tables(assets: Iterable[Any], resources: Mapping[str, Any] | None) -> CodeLocation:
-    """The tables of assets, each where its own manager has it, under the policy of that manager."""
+    """The tables of assets, each at the place that its own manager gives it, and under the policy of that manager."""
     managers = managers_of(resources)
 
     def policy_of(name: str) -> Policy:

@@ -36,7 +36,7 @@ from lakehouse.spark.types import as_struct
 
 _Fact = TypeVar("_Fact")
 _PANIC = "PanicException"
-"""What `deltalake` raises where its own code gives up. It is no Exception, and cannot be imported."""
+"""What `deltalake` raises when its own code panics. It is not an `Exception`, and cannot be imported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class KnownFacts:
     tell: Callable[[str], None]
 
     def fetch(self, fact: str, ask: Callable[[], _Fact], otherwise: _Fact) -> _Fact:
-        """The fact; `otherwise` if nobody can fetch the fact, whatever the reason."""
+        """The fact; `otherwise` if the fact cannot be fetched, whatever the reason."""
         try:
             return ask()
         except BaseException as error:
@@ -67,15 +67,15 @@ def report(
     outcome: Outcome | NothingToDo,
     spark: Callable[[], SparkSession],
 ) -> None:
-    """Adds the materialization's metadata and data version, and says in one line what happened.
+    """Adds the materialization's metadata and data version, and logs in one line what happened.
 
-    The result is in the table, so nothing here fails the step: a fact that is not to be had is left out.
+    The result is in the table, so nothing here fails the step: a fact that cannot be fetched is left out.
     """
     facts, log = KnownFacts(run.name, context.log.warning), cache(lambda: run.ref.log(spark))
     head = facts.fetch("where the table stands", lambda: log().head(), None)
     among = facts.fetch("the size of the table", lambda: _among(outcome, log(), head), "")
     metadata, details, sentence = _outcome(run, outcome, among)
-    # What matters first: rows, range, version. How it went is below.
+    # What matters comes first: rows, range, version. The details of the write come last.
     metadata |= facts.fetch("what was read", lambda: {"read": _reads(run)}, {})
     metadata |= facts.fetch("how many changes were read", lambda: _changes_read(run), {})
     metadata |= facts.fetch("how old the changes were", lambda: _oldest_change(run, time.time()), {})
@@ -111,7 +111,7 @@ def report_plan(
     step: Materialization,
     outcome: Outcome | NothingToDo,
 ) -> None:
-    """Reports what the plan of the run said of its rows, unless the table is what another run's plan has made it."""
+    """Reports what the run's plan found out about its rows, unless another run's plan has made the table."""
     if isinstance(outcome, AlreadyApplied | NothingToDo):
         return
     run = step.run
@@ -131,7 +131,7 @@ def report_plan(
 
 
 def report_standing(step: Materialization) -> dict[str, Any]:
-    """What the table stands for, or over what its inputs disagree; and for whom it waits."""
+    """What the table stands for, or over what its inputs disagree; and which tables it waits for."""
     run = step.run
     if run.name not in step.standings.ways.inputs:
         return {}
@@ -143,14 +143,14 @@ def report_standing(step: Materialization) -> dict[str, Any]:
 
 
 def _changes_read(run: Run) -> dict[str, int]:
-    """How many rows of its sources had changed, as a number that Dagster plots, unless a source was read whole."""
+    """How many rows of its sources had changed, as a number that Dagster plots; empty if a source was read whole."""
     rows = sum((rows_of(commit) for read in run.changes for commit in read.commits_of_feed), NO_ROWS)
     is_whole = any(isinstance(read.content, Everything) for read in run.changes)
     return {} if is_whole or not run.changes or rows.images is None else {"changes_read": rows.total}
 
 
 def _oldest_change(run: Run, now: float) -> dict[str, Any]:
-    """When the oldest change that the run read was committed, and how long ago: the lag from end to end."""
+    """When the oldest change that the run read was committed, and how long ago: the end-to-end lag."""
     oldest = min((commit.timestamp for read in run.changes for commit in read.commits_of_feed), default=None)
     if oldest is None:
         return {}
@@ -175,14 +175,14 @@ def _data_version(execution: dg.AssetExecutionContext, run: Run, log: Log, head:
 
 
 def _locations(run: Run, spark: Callable[[], SparkSession]) -> dict[str, Any]:
-    """Where the tables with a catalog name are, for those who read logs without Spark: the sensor, the condition."""
+    """Where the tables with a catalog name are, for the sensor and the condition, which read logs without Spark."""
     named = [ref for ref in (run.ref, *(changes.source_at.ref for changes in run.changes)) if ref.files is None]
     found_at = {ref.name: SparkLog(spark(), ref.identifier, ref.name).location() for ref in named}
     return {LOCATIONS: dg.MetadataValue.json(found_at)} if found_at else {}
 
 
 def data_version_of(log: Log, version: int, run: Run) -> int | None:
-    """The last version, up to `version`, that may have changed a row that the run is about; downstream follows it.
+    """The last version, up to `version`, that may have changed a row of the run's partitions.
 
     None if the log of that version was cleaned up. (The oldest remaining version would change with each cleanup.)
     """
@@ -206,9 +206,9 @@ def _last_materialization(execution: dg.AssetExecutionContext, run: Run) -> dg.A
 
 
 def _lineage(execution: dg.AssetExecutionContext, run: Run, outcome: Outcome | NothingToDo) -> dict[str, Any]:
-    """Of which columns of its sources each column of a view takes its value.
+    """From which columns of its sources each column of a view takes its value.
 
-    Dagster shows the lineage of the last materialization alone, so a step that did not look at the query repeats it.
+    Dagster shows only the lineage of the last materialization, so a step that did not look at the query repeats it.
     """
     if run.facts.view is not None:
         return {_LINEAGE: column_lineage(run.facts.view)} if run.facts.view.lineage else {}
@@ -235,7 +235,7 @@ def _sentences(view: ViewReport) -> dict[str, Any]:
 
 
 def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """What became of a run: what matters first, the details, and the sentence of the log."""
+    """What became of a run: the metadata that matters most, the details, and the sentence for the log."""
     match outcome:
         case Unchanged(version=version):
             how = {"write": "nothing: no row differs"}
@@ -267,7 +267,7 @@ def _counts(version: int, rows: Rows) -> dict[str, Any]:
 
 
 def timing(phases: Mapping[str, float], seconds: float) -> dict[str, Any]:
-    """The seconds of a step, as a number that Dagster plots, and how much each phase took of them, as a table."""
+    """The seconds of a step, as a number that Dagster plots, and how many of them each phase took, as a table."""
     shares = {**phases, "the rest: the asset's function, and Dagster": max(0.0, seconds - sum(phases.values()))}
     records = [dg.TableRecord({"phase": name, "seconds": round(share, 2)}) for name, share in shares.items()]
     return {"seconds": round(seconds, 2), "timings": dg.MetadataValue.table(records)}
@@ -276,7 +276,7 @@ def timing(phases: Mapping[str, float], seconds: float) -> dict[str, Any]:
 def _sample(
     run: Run, outcome: Outcome | NothingToDo, head: Head | None, spark: Callable[[], SparkSession]
 ) -> dict[str, Any]:
-    """Some of the rows that the commit changed, where the table's declaration asks for them."""
+    """Some of the rows that the commit changed, if the table's policy asks for them."""
     most = run.asset.policy.shown_rows
     if not most or not isinstance(outcome, Committed) or head is None or not head.keeps_feed:
         return {}
@@ -293,7 +293,7 @@ def _shown(row: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def _among(outcome: Outcome | NothingToDo, log: Log, head: Head | None) -> str:
-    """Of how many rows and files a change was."""
+    """How many rows and files the table has, as the end of the clause about the statement."""
     if not isinstance(outcome, Committed) or outcome.statement.counts is None or head is None:
         return ""
     size = log.size()

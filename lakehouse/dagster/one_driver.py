@@ -1,10 +1,10 @@
 """One driver at a time writes a table on S3: which other runs are alive, and which of them write the table.
 
-On S3, Delta checks whether the file of a commit exists and then writes the file, under a lock of the driver. The second
-of two drivers overwrites the commit of the first (docs/how-to/object-stores.md). Runs of one Dagster instance see each
-other by run tags. Only tables by path are guarded: the name of a table does not say where its catalog keeps the table.
+On S3, Delta checks whether the file of a commit exists and then writes the file, under a lock within the driver. So the
+second of two drivers overwrites the commit of the first (docs/how-to/object-stores.md). Runs of one Dagster instance
+see each other by run tags. Only tables by path are guarded: a catalog name does not show where the table is.
 
-What else is special to one object store: credentials and patience (lakehouse/delta/location.py), errors
+Other code that depends on the object store: credentials, timeouts and retries (lakehouse/delta/location.py), errors
 (lakehouse/delta/file_log.py, lakehouse/spark/diagnosis.py), `VACUUM` (lakehouse/upkeep/carry_out.py), jars
 (lakehouse/server/jars.py).
 """
@@ -24,7 +24,7 @@ _UNDER_WAY = ("QUEUED", "NOT_STARTED", "STARTING", "STARTED", "SUSPENDED", "CANC
 UNDER_WAY = [status for status in DagsterRunStatus if status.name in _UNDER_WAY]  # Dagster 1.13.0 suspends no run
 """The states of a run that has not ended."""
 SILENT = 3600.0
-"""Seconds without an event after which a run counts as dead: a living one says every half minute how far it is."""
+"""Seconds without an event after which a run counts as dead: a living run logs its progress every half minute."""
 _WRITING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 
 
@@ -42,13 +42,13 @@ def refuse_second_driver(
 ) -> None:
     """Refuses to write a table on S3 while another run's Spark writes it.
 
-    Each run first says which driver it has and then looks at the others, so of two at once at least one is refused.
-    Programs that are no run of this Dagster instance are not seen.
+    Each run first records its own driver and then looks at the other runs, so at least one of two simultaneous runs is
+    refused. Programs that are not runs of this Dagster instance are not seen.
 
     Args:
         execution: The step that is about to write.
         ref: The table.
-        driver_of: Gives the id of its Spark application; asked only for a table on S3. None: nothing can be told.
+        driver_of: Gives the id of the run's Spark application, or None if it is not known; called only for S3.
 
     Raises:
         TableError (SECOND_DRIVER): Another run, on another driver, is in the middle of this asset's step.
@@ -65,7 +65,7 @@ def refuse_second_driver(
 
 
 def driver_tag(ref: TableRef | None, driver_of: Callable[[], str | None]) -> dict[str, str]:
-    """The run tag that says which Spark application writes a table on S3; empty of every other table."""
+    """The run tag with the Spark application that writes a table on S3; empty for every other table."""
     if ref is None or ref.path is None or scheme_of(ref.path) not in ("s3", "s3a"):
         return {}
     driver = driver_of()
@@ -73,7 +73,7 @@ def driver_tag(ref: TableRef | None, driver_of: Callable[[], str | None]) -> dic
 
 
 def runs_writing(instance: dg.DagsterInstance, besides: str, table: str, step: str) -> Iterator[dg.DagsterRun]:
-    """The living runs that are writing a table: its step has begun and has not ended, or upkeep works on it."""
+    """The living runs that are writing a table: the table's step has begun and not ended, or upkeep works on it."""
     for record in instance.get_run_records(RunsFilter(statuses=_WRITING)):
         run = record.dagster_run
         is_other = run.run_id != besides and (run.tags.get(KEEPING) == table or _is_in_step(instance, run, step))

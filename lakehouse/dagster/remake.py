@@ -1,4 +1,4 @@
-"""Assets and definitions with one part replaced. Dagster fixes an op's parts when it is made, so it is made again."""
+"""Assets and definitions with parts replaced. Dagster fixes the parts of an op when it makes it, so ops are remade."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ def remake(asset: dg.AssetsDefinition, **parts: Any) -> dg.AssetsDefinition:
         "pool": op.pool,
     }
     attributes: dict[str, Any] = {**asset.get_attributes_dict(), "node_def": dg.OpDefinition(**(given | parts))}
-    del attributes["execution_type"]  # beta, and what it says is the default
+    del attributes["execution_type"]  # a beta argument, and its value is the default
     return dg.AssetsDefinition(**attributes)
 
 
@@ -45,9 +45,9 @@ def with_parts(definitions: dg.Definitions, **parts: Any) -> dg.Definitions:
 
 
 def with_each_once(definitions: dg.Definitions) -> dg.Definitions:
-    """The same definitions without repeats: a module that imports another's asset lists the same object once more.
+    """The same definitions, each object once: a module that imports another's asset lists the same object again.
 
-    Dagster takes the same object for one. Two objects that were made again from it would be two definitions of one key.
+    To Dagster the same object is one definition. Two objects remade from it would be two definitions of one key.
     """
     assets, checks = (
         list({id(each): each for each in listed or ()}.values())
@@ -57,5 +57,5 @@ def with_each_once(definitions: dg.Definitions) -> dg.Definitions:
 
 
 def with_assets(definitions: dg.Definitions, change: Callable[[Any], Any]) -> dg.Definitions:
-    """The same definitions, each asset changed."""
+    """The same definitions, with each asset changed."""
     return with_parts(definitions, assets=[change(asset) for asset in definitions.assets or []])

@@ -1,4 +1,4 @@
-"""The Spark session as a Dagster resource, and whether jars, server and client are of one Spark."""
+"""The Spark session as a Dagster resource, and checks that jars, server and client are for one version of Spark."""
 
 import os
 from collections.abc import Generator, Mapping, Sequence
@@ -26,7 +26,7 @@ from lakehouse.spark.session import is_connect
 
 
 def value_of(text: str) -> str:
-    """A field's value. Dagster puts a variable's value in its place in runs alone; sensors and commands ask here.
+    """A field's value. Dagster resolves an environment variable only in runs; for sensors and commands it is done here.
 
     Raises:
         DefinitionError: The variable is not set.
@@ -43,7 +43,7 @@ def refuse_unfit(session: SparkSession) -> tuple[str, ...]:
     """Refuses a session whose Spark, client and Delta are not tested together.
 
     Returns:
-        The builds of a vendor among them that were not tested.
+        The builds among them that are a vendor's and were not tested.
 
     Raises:
         SetupError (VERSION): Its Spark, or its Delta, is not a tested version.
@@ -66,7 +66,7 @@ def refuse_unfit(session: SparkSession) -> tuple[str, ...]:
 
 
 def _is_databricks(session: SparkSession) -> bool:
-    """Whether a session is Databricks', whose Spark has the numbers of the open-source one."""
+    """Whether a session is one of Databricks, whose Spark has the version numbers of the open-source Spark."""
     try:
         session.sql("SELECT current_version().dbr_version").collect()
     except Exception:
@@ -76,10 +76,10 @@ def _is_databricks(session: SparkSession) -> bool:
 
 @contextmanager
 def as_other_jars(spark: str) -> Generator[None]:
-    """Turns Spark's error about jars that do not fit it into our own while a session starts or is asked.
+    """Turns Spark's error about jars that do not fit it into a `SetupError`, while a session starts or is queried.
 
     Raises:
-        SetupError (OTHER_SPARK): They do not fit.
+        SetupError (OTHER_SPARK): The jars do not fit.
     """
     try:
         yield
@@ -93,7 +93,7 @@ def as_other_jars(spark: str) -> Generator[None]:
 
 
 def version_of_delta(session: SparkSession) -> str | None:
-    """The version of a session's Delta; None where Spark does not say, as on a platform with a Delta of its own."""
+    """The version of a session's Delta; None if Spark cannot name it, as on a platform with its own build of Delta."""
     try:
         (row,) = session.sql("SELECT java_method('io.delta.package', 'VERSION')").collect()
     except Exception as error:
@@ -104,13 +104,13 @@ def version_of_delta(session: SparkSession) -> str | None:
 
 
 IDLE = 900
-"""Seconds without use after which a server ends, unless said otherwise."""
+"""Seconds without use after which a server ends, unless another number is given."""
 _PACKAGES, _EXTENSIONS = "spark.jars.packages", "spark.sql.extensions"
 _NO_DELTA = "ClusterSpark(delta=True) needs delta-spark: pip install 'dagster-delta-lakehouse[cluster]'."
 
 
 class Where(Enum):
-    """Where a local lakehouse's JVM is: one server for all processes, or inside the one process that there is."""
+    """Where the JVM of a local lakehouse runs: in one server for all processes, or inside the only process."""
 
     SERVER = "server"
     PROCESS = "process"
@@ -120,9 +120,9 @@ class ClusterSpark(dg.ConfigurableResource[Any]):
     """The session of a cluster: its own defaults, or the server at SPARK_REMOTE, with `spark_config` on top.
 
     Args:
-        spark_config: Settings of yours.
-        delta: Whether a classic session fetches Delta's jars as the package `delta-spark` says, for a cluster that does
-            not bring them: `pip install 'dagster-delta-lakehouse[cluster]'`.
+        spark_config: Your own settings.
+        delta: Whether a classic session fetches the jars of Delta that the package `delta-spark` names, for a cluster
+            that does not bring them: `pip install 'dagster-delta-lakehouse[cluster]'`.
     """
 
     spark_config: dict[str, Any] = Field(default={})
@@ -131,13 +131,13 @@ class ClusterSpark(dg.ConfigurableResource[Any]):
 
     @property
     def spark_session(self) -> SparkSession:
-        """The session, started when it is first asked for; a new one where the server has ended it.
+        """The session, started when it is first used; a new one if the server has ended it.
 
         Raises:
             SetupError (UNSAFE_SETTING): A setting, given here or the cluster's own, that could lose rows unnoticed.
             SetupError (NOT_INSTALLED): `delta` is set and the package is missing.
-            SetupError (VARIABLE): `delta` is set and SPARK_REMOTE, whose server has jars of its own.
-            SetupError (VERSION): Spark, or Delta, is another one than the tested.
+            SetupError (VARIABLE): `delta` is set, and so is SPARK_REMOTE, whose server has its own jars.
+            SetupError (VERSION): Spark, or Delta, is not a tested version.
             SetupError (OTHER_SPARK): The client of a Connect server, or Delta's jars, are for another version of Spark.
         """
         if self._session is not None:
@@ -162,8 +162,8 @@ class ClusterSpark(dg.ConfigurableResource[Any]):
 def _connect(settings: Mapping[str, Any]) -> LazyPySparkResource:
     """The process's session, or a new one.
 
-    PySpark may return the old session once more after its server restarted. A first request shows whether the session
-    is dead; PySpark then makes another.
+    After a restart of its server, PySpark may return the old session once more. A first request shows whether that
+    session is dead; PySpark then makes another.
     """
     resource = LazyPySparkResource(spark_config=dict(settings))
     try:
@@ -176,13 +176,13 @@ def _connect(settings: Mapping[str, Any]) -> LazyPySparkResource:
 
 
 class LocalSpark(dg.ConfigurableResource[Any]):
-    """Spark on this machine, on its own Java and jars. One JVM at a time has the root, wherever it is.
+    """Spark on this machine, with its own Java and jars. Only one JVM at a time has the root, wherever the JVM runs.
 
     Args:
         root: The directory of the tables.
-        spark_config: Settings of yours, on top of those that the library brings.
-        where: Whether the processes share a server or this one has a JVM of its own.
-        idle: After how many seconds without use the server ends.
+        spark_config: Your own settings, on top of those that the library brings.
+        where: Whether the processes share a server or this process has a JVM of its own.
+        idle: Seconds without use after which the server ends.
     """
 
     root: str
@@ -193,7 +193,7 @@ class LocalSpark(dg.ConfigurableResource[Any]):
 
     @property
     def spark_session(self) -> SparkSession:
-        """The session; a new one where its server has gone.
+        """The session; a new one if its server is gone.
 
         Raises:
             SetupError (SERVER): Another JVM has the root, or the server cannot be started.
@@ -217,7 +217,7 @@ class LocalSpark(dg.ConfigurableResource[Any]):
     def _start(self) -> SparkSession:
         root = self.directory
         settings = local_settings(root) | self.spark_config
-        # Imported by what needs it: loading the code location needs neither.
+        # Imported only when used: loading the code location needs neither module.
         match self.where:
             case Where.SERVER:
                 from lakehouse.server.connect import session_on
@@ -230,10 +230,10 @@ class LocalSpark(dg.ConfigurableResource[Any]):
 
 
 def with_delta(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with which a classic session fetches Delta's jars, as delta-spark says, and loads them.
+    """The settings with which a classic session fetches and loads the jars of Delta that delta-spark names.
 
     Args:
-        settings: The user's, which win; packages and extensions that they name are loaded beside Delta's.
+        settings: The user's settings, which win; the packages and extensions that they name are loaded too.
     """
     remote = os.environ.get("SPARK_REMOTE")
     if remote:
@@ -263,7 +263,7 @@ def _answers(session: SparkSession) -> bool:
 
 
 def _refuse(settings: Mapping[str, str], rules: Sequence[Rule] = RULES) -> None:
-    """What is checked while no session has been started yet."""
+    """Refuses unsafe settings, and secrets in settings, before a session has been started."""
     refuse_unsafe(settings, rules)
     refuse_secrets(settings)
 

@@ -15,7 +15,7 @@ GAP = "lakehouse/gap/"
 COMPARE = "lakehouse/compare/"
 """Run tag, with the asset key after it: the run that has to compare everything, and why. That run sets it."""
 CHECKS = "lakehouse/checks"
-"""Run tag: "true" has a run that materializes an asset make its expensive checks as well."""
+"""Run tag: with "true", a run that materializes an asset makes its expensive checks as well."""
 SENSOR, UNREAD, DRIVER = "lakehouse/change_sensor", "lakehouse/unread", "lakehouse/driver"
 """Run tags that the library sets: the sensor that asked for the run, the tables that had unread changes then, and the
 Spark application that writes the tables of the run."""
@@ -27,9 +27,9 @@ _PREFIX = "lakehouse/"
 _OF_A_RUN, _OF_AN_ASSET = (FULL_REFRESH, CHECKS), (GO_ON_FROM, ALLOW, RESTATE_FROM, THAW)
 _SET_BY_US = (SENSOR, UNREAD, DRIVER, NIGHT, NIGHTS_OF, UPKEEP_OF, KEEPING)
 _TRUTHS = ("", "1", "y", "yes", "on", "all", "0", "n", "no", "off", "none")
-"""Words that somebody may take for `true` or `false`."""
+"""Words that may be mistaken for `true` or `false`."""
 _MISSPELT = 0.9
-"""How much alike two keys are, at most 1, of which one is most likely the other misspelt."""
+"""The similarity of two keys, at most 1, from which on one is most likely the other one misspelt."""
 
 
 def tags_of(execution: dg.AssetExecutionContext) -> Mapping[str, str]:
@@ -42,10 +42,10 @@ def refuse_unknown(tags: Mapping[str, str], assets: Collection[str]) -> list[str
     """Refuses a run tag of the library's prefix that has no meaning, so that a misspelt tag is not ignored.
 
     A tag may name assets of another code location, because Dagster gives the tags of a backfill to each of its runs;
-    but not by a name that is the last part of a key here.
+    but a name that is the last part of a key of this code location is refused.
 
     Returns:
-        A sentence about each name that is no asset of the code location.
+        A sentence about each name that is not an asset of the code location.
 
     Raises:
         ReadError: A tag has an unknown name or value, or nearly names an asset of the code location.
@@ -66,7 +66,7 @@ def refuse_unknown(tags: Mapping[str, str], assets: Collection[str]) -> list[str
 
 
 def _names_in(value: str) -> list[str]:
-    """The assets of a full refresh; none if it is of all of them, or of none."""
+    """The assets that a full refresh names; empty if it is for all assets, or for none."""
     if value.lower() in _TRUTHS:
         raise ReadError(
             f"The run tag {FULL_REFRESH}={value} says neither true nor the keys of assets.",
@@ -109,7 +109,7 @@ def request_by(tags: Mapping[str, str], asset: Asset) -> UserRequest:
 
 
 def _full_refresh(tags: Mapping[str, str], asset: str) -> str | None:
-    """Why the run was asked to compare everything."""
+    """Why the run has to compare everything, if its tag asks this asset for that; else None."""
     wanted = tags.get(FULL_REFRESH, "")
     named = wanted.lower() == "true" or asset in _items_of(wanted)
     return "a full refresh was asked for" if named else None
@@ -119,7 +119,7 @@ def _go_on_from(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] |
     """The version of the source from which a run tag asks to continue.
 
     Raises:
-        ReadError: The tag names no version, or none from which the asset can continue.
+        ReadError: The tag does not name a version, or the asset cannot continue from one.
     """
     wanted = tags.get(GO_ON_FROM + asset.name)
     if wanted is None:
@@ -148,7 +148,7 @@ def _go_on_from(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] |
 
 
 def _allowances(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
-    """What the run's tag lets through of an asset.
+    """What the run's tag allows although the asset would hold it back.
 
     Raises:
         WriteError: The tag names something else, or something that the asset does not hold back.
@@ -177,7 +177,7 @@ def _allowances(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
 
 
 def _ask(tags: Mapping[str, str], tag: str, asset: Asset, unfit: str, *, fits: bool) -> str | None:
-    """What a tag asks of an asset, as the tag says it; None if the run has no such tag.
+    """The value of a tag that asks something of an asset; None if the run has no such tag.
 
     Raises:
         WriteError: The tag is about an asset to which it does not fit.
@@ -191,7 +191,7 @@ def _ask(tags: Mapping[str, str], tag: str, asset: Asset, unfit: str, *, fits: b
 
 
 def without_effect(run: Run) -> str | None:
-    """The sentence that a tag of the run was not needed; None if there is nothing to say."""
+    """A sentence if a tag of the run was not needed; None if there is no such tag, or it had an effect."""
     wanted = run.request.go_on_from
     if wanted is None or run.continued_from is not None:
         return None
@@ -199,13 +199,13 @@ def without_effect(run: Run) -> str | None:
 
 
 def found_by_earlier_try(tags: Mapping[str, str], tag: str, run_id: str) -> str | None:
-    """What an earlier try of this run put into a tag. A re-executed run inherits the tag, but not its meaning."""
+    """The reason that an earlier try of this run put into a tag. A re-executed run inherits the tag, but ignores it."""
     repeated, _, reason = tags.get(tag, "").partition(" ")
     return reason if repeated == run_id else None
 
 
 def unacknowledged_runs(execution: dg.AssetExecutionContext) -> frozenset[str]:
-    """The runs that this try repeats, back to a run whose materialization Dagster knows. Their commits are ours."""
+    """The runs that this try repeats, up to one whose materialization Dagster knows. Their commits count as its own."""
     runs: set[str] = {execution.run.run_id} if execution.retry_number else set()
     parent = execution.run.parent_run_id
     while parent is not None and parent not in runs and not _is_acknowledged(execution, parent):

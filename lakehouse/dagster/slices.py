@@ -1,4 +1,4 @@
-"""Which part of a table the partitions of an asset are, and to which partitions a row of its log belongs."""
+"""Which part of a table belongs to partitions of an asset, and which partitions a row belongs to, by the log."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from lakehouse.spark.types import as_struct, partition_types
 
 
 def slice_of(asset: str, table: Table, partitions_def: dg.PartitionsDefinition[Any], keys: Iterable[str]) -> Slice:
-    """The part of the table that some partitions are.
+    """The part of the table that belongs to some partitions.
 
     Raises:
         DefinitionError (PARTITION_COLUMN): The table does not say which column holds them.
@@ -54,7 +54,7 @@ def dimensions_of(partitions_def: dg.PartitionsDefinition[Any]) -> dict[str, dg.
 
 
 def windows_of(dimension: dg.PartitionsDefinition[Any]) -> Callable[[str], Window] | None:
-    """What gives the time that a partition covers; None if the partitions cover none."""
+    """A function from a partition's key to the time that it covers; None if the partitions are not of time."""
     if not isinstance(dimension, dg.TimeWindowPartitionsDefinition):
         return None
 
@@ -66,7 +66,7 @@ def windows_of(dimension: dg.PartitionsDefinition[Any]) -> Callable[[str], Windo
 
 
 def _keyless(start: datetime, end: datetime, fmt: str) -> str | None:
-    """The text of the first day in between that is not the key of the partition, nor that of the next one."""
+    """The text of the first day in between that is neither the key of the partition nor that of the next one."""
     texts, day = {start.strftime(fmt), end.strftime(fmt)}, start + timedelta(days=1)
     while day < end:
         if (text := day.strftime(fmt)) not in texts:
@@ -77,21 +77,21 @@ def _keyless(start: datetime, end: datetime, fmt: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class KeysOfRows:
-    """The partitions whose run reads or writes a row: the inverse of the predicate of `slice_of`."""
+    """Finds the partitions whose runs read or write a row: the inverse of the predicate of `slice_of`."""
 
     dimensions: Mapping[str, tuple[str, Inverse]]
 
     @classmethod
     def of(cls, definition: dg.PartitionsDefinition[Any], columns: Mapping[str, str], types: Mapping[str, str]) -> Self:
-        """What finds the partitions of a definition; built once, because it looks at every key.
+        """The finder for a partitions definition; built once, because it looks at every key.
 
         Args:
             definition: How the table is partitioned.
             columns: The column of each dimension.
-            types: The type of each column, as `DataType.simpleString()` says it, by its name in lower case.
+            types: The type of each column, as `DataType.simpleString()` gives it, by the column's name in lower case.
 
         Raises:
-            WriteError: No partition key is a value of its column, so that every run is refused.
+            WriteError: The partition keys are not values of their column, so every run is refused.
         """
         dimensions = dict[str, tuple[str, Inverse]]()
         for name, dimension in dimensions_of(definition).items():
@@ -108,7 +108,7 @@ class KeysOfRows:
         return frozenset(key for values in combinations for key in self.of_row(values))
 
     def of_row(self, values: Mapping[str, str | None]) -> Iterator[str]:
-        """The partitions that a row belongs to; mostly one, none if it is outside of all."""
+        """The partitions that a row belongs to: usually one, none if the row is outside all of them."""
         by_lower_case = {name.lower(): value for name, value in values.items()}
         parts: dict[str, Sequence[str]] = {
             name: finder.of(by_lower_case.get(column)) for name, (column, finder) in self.dimensions.items()
@@ -123,13 +123,13 @@ class KeysOfRows:
 def keys_of_rows(
     name: str, table: Table, definition: dg.PartitionsDefinition[Any] | None, log: Log, head: Head
 ) -> KeysOfRows | None:
-    """What finds the partitions of a table's rows in its log; None if there are none, or the log does not name them.
+    """What finds the partitions of a table's rows by its log; None if it has none, or the log does not show them.
 
     Raises:
-        WriteError: No partition key is a value of its column, so that every run is refused.
+        WriteError: The partition keys are not values of their column, so every run is refused.
     """
     declared = fold(table.partition_columns)
-    # Of mapped columns the log has other names.
+    # With column mapping, the log has other names for the columns.
     if definition is None or not declared or not declared <= fold(head.partition_columns) or head.maps_columns:
         return None
     schema = log.file_schema(head.version)

@@ -11,7 +11,7 @@ from lakehouse.delta.log import Head, Log
 from lakehouse.spark.table_version import TableRef
 
 STORAGE_KIND = "deltalake"
-"""Delta as Dagster's pages know it: its kind has an icon."""
+"""The kind of Delta tables on Dagster's pages, which have an icon for it."""
 DATA_VERSION = "dagster/data_version"
 """Dagster's tag of an event: the data version."""
 LOCATIONS = "lakehouse/locations"
@@ -26,22 +26,22 @@ def noted_locations(instance: dg.DagsterInstance, key: dg.AssetKey) -> Mapping[s
 
 
 def table_metadata(ref: TableRef) -> dict[str, str]:
-    """Where a table is, in Dagster's own keys; of a table without a catalog name its key stands for one."""
+    """Where a table is, in Dagster's own keys; without a catalog name, the table is named by its asset key."""
     name = ref.name.replace("/", ".") if ref.files is not None else ref.identifier.replace("`", "")
     return {"dagster/table_name": name, "dagster/storage_kind": STORAGE_KIND, "dagster/uri": ref.location}
 
 
 def content_version(log: Log, head: Head) -> str:
-    """The id of a table and the last version that may have changed a row: the data version of what no asset makes."""
+    """The id of a table and its last version that may have changed a row: the data version where no asset makes it."""
     changing = (commit.version for commit in log.commits(head.version) if commit.is_first or not commit.is_quiet)
     return f"{head.table_id}@{next(changing, head.version)}"
 
 
 def version_reports(instance: dg.DagsterInstance, versions: Mapping[dg.AssetKey, str]) -> list[dg.AssetMaterialization]:
-    """A materialization of no run for each table that no asset makes, if Dagster does not know its data version.
+    """A materialization without a run for each table that no asset makes, if Dagster does not know its data version.
 
-    Not an observation: Dagster does not ask for these when it decides whether a table that reads this one is stale. A
-    table that runs materialize, of another code location or as a quarantine, is left to its runs.
+    It is not an observation, because Dagster ignores observations when it decides whether a downstream table is stale.
+    A table that runs materialize, in another code location or as a quarantine, is left to its runs.
     """
     records = {
         record.asset_entry.asset_key: record.asset_entry.last_materialization_record
@@ -61,13 +61,13 @@ def _is_news(version: str, last: dg.EventLogRecord | None) -> bool:
 
 
 def row_counts(rows: Rows) -> dict[str, int]:
-    """How many rows were inserted, updated and deleted, without what is not known."""
+    """How many rows were inserted, updated and deleted, without the counts that are not known."""
     counts = {"inserted": rows.inserted, "updated": rows.updated, "deleted": rows.deleted}
     return {name: count for name, count in counts.items() if count is not None}
 
 
 def size_of(log: Log, head: Head | None) -> dict[str, Any]:
-    """How much the table holds, deleted rows left out."""
+    """How many bytes and rows the table holds, without deleted rows."""
     size, rows = log.size(), None if head is None else log.live_rows(head.version)
     if size is None:
         return {}

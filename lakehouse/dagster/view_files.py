@@ -32,7 +32,7 @@ from lakehouse.writes.view import View
 Defined: TypeAlias = dg.AssetsDefinition | dg.AssetSpec
 
 OWN = "lakehouse."
-"""How the table properties begin that say something to this library."""
+"""The prefix of the table properties that are meant for this library."""
 SNAPSHOT, TOUCH, KEY, OWNS = "lakehouse.snapshot", "lakehouse.touch", "lakehouse.key", "lakehouse.owns"
 _NO_INPUT = frozenset(
     [
@@ -40,7 +40,7 @@ _NO_INPUT = frozenset(
         *("bool", "dict", "float", "int", "str", "type"),
     ]
 )
-"""Names that Dagster gives to no input, besides the words of Python."""
+"""Names that Dagster allows for no input, in addition to Python's keywords."""
 
 
 def views_from(
@@ -53,25 +53,25 @@ def views_from(
     io_manager_key: str | None = None,
     specs: Iterable[Defined] = (),
 ) -> list[dg.AssetsDefinition]:
-    """The views of a folder's `.sql` files, those of its subfolders included.
+    """The views of a folder's `.sql` files, including those in its subfolders.
 
-    Each file holds one `CREATE MATERIALIZED VIEW ... AS SELECT ...`. The name `a.b` is the asset key a/b, there and in
-    the query, where the case of its letters does not count. Each table that the query names is an input, whose changes
-    the view follows; the tables that the table property 'lakehouse.snapshot' names are read as snapshots.
+    Each file holds one `CREATE MATERIALIZED VIEW ... AS SELECT ...`. The name `a.b` stands for the asset key a/b, both
+    there and in queries, where the case of letters does not count. Each table that the query names is an input whose
+    changes the view follows; the tables that the table property 'lakehouse.snapshot' names are read as snapshots.
 
-    A name that no file of the folder and none of `specs` defines is the asset key in lower case. `incremental` and
-    `validate` refuse the view if nothing in the code location defines that key.
+    A name that neither a file of the folder nor `specs` defines stands for the asset key in lower case. `incremental`
+    and `validate` refuse the view if nothing in the code location defines that key.
 
     Args:
         folder: The folder; a path that is not absolute begins at the folder of the calling file.
-        group: The group of all the assets. None: a file in a subfolder is in the group of that name, another one in the
-            group of its schema (`gold` of `gold.cities`).
+        group: The group of all the assets. None: the group of a file in a subfolder is named after the subfolder, that
+            of any other file after its schema (`gold` of `gold.cities`).
         owners: Their owners.
         tags: Their tags.
         automation_condition: When they are materialized, `automation()` for example.
         io_manager_key: The IO manager that writes their tables; "io_manager" if None.
-        specs: Tables that queries name and that the folder does not make: specs or assets. They are needed only where
-            an asset key has capital letters; the code location lists them as well.
+        specs: Specs or assets of tables that queries name and that the folder does not make. They are needed only if an
+            asset key has capital letters; the code location lists them as well.
 
     Raises:
         ViewError: A file is not a view, or a view can never be followed.
@@ -94,7 +94,7 @@ def views_from(
 
 
 def _views_in(files: Iterable[Path], folder: Path) -> "list[_FileView]":
-    """The views of some files of a folder; where errors are gathered, without those that are refused.
+    """The views in some files of a folder; if errors are gathered, without the views that are refused.
 
     Raises:
         ViewError: A file is not a view that can be followed, or two files make one table.
@@ -120,7 +120,7 @@ def _views_in(files: Iterable[Path], folder: Path) -> "list[_FileView]":
 
 
 def _keys(views: "Sequence[_FileView]", specs: Iterable[Defined]) -> dict[str, dg.AssetKey]:
-    """The asset keys by the names that queries have for them, in lower case."""
+    """The asset keys, by the lower-case names that queries use for them."""
     keys = {view.name.lower(): view.key for view in views}
     for spec in specs:
         for key in [spec.key] if isinstance(spec, dg.AssetSpec) else spec.keys:
@@ -142,10 +142,10 @@ class _FileView:
 
     @classmethod
     def of(cls, path: Path, folder: Path, text: str) -> "_FileView":
-        """A file, read.
+        """The view that a file holds.
 
         Raises:
-            ViewError: It is not a view, or a view that can never be followed.
+            ViewError: The file is not a view, or is a view that can never be followed.
         """
         file = str(path)
         statement = read_statement(text, file)
@@ -177,14 +177,14 @@ class _FileView:
         return dg.AssetKey(list(self.statement.name))
 
     def error(self, code: str, what: str, remedy: str, words: str) -> ViewError:
-        """The refusal of some words of the file."""
+        """The refusal of the view, located at some words of the file."""
         return view_error(code, what, remedy, self.text, max(0, self.text.find(words)), Origin(str(self.path)))
 
     def _refuse(self) -> None:
         """Refuses what the statement alone shows to be impossible.
 
         Raises:
-            ViewError: The view reads itself, has parameters, or has properties of ours that mean nothing.
+            ViewError: The view reads itself, has parameters, or has unknown properties with the library's prefix.
         """
         tables = self.query.inputs
         if self.name.lower() in tables:
@@ -215,7 +215,7 @@ class _FileView:
             )
             for table, name in text.inputs.items()
         }
-        make: Any = dg.asset  # its overloads know no `**common`
+        make: Any = dg.asset  # its overloads do not accept `**common`
         made = make(
             key=self.key,
             ins=ins,
@@ -234,7 +234,7 @@ class _FileView:
         return digest_of(self.query.text, {"columns": head, "snapshots": sorted(self.snapshots)})
 
     def _shown(self) -> dict[str, Any]:
-        """What Dagster shows beside the table: the query, the file, and the columns if the head has all types."""
+        """What Dagster shows with the table: the query, the file, and the columns if the head has all their types."""
         shown: dict[str, Any] = {
             "query": dg.MetadataValue.md(f"```sql\n{self.query.text}\n```"),
             "dagster/code_references": _reference(self.path),
@@ -251,7 +251,7 @@ def _table(text: str, statement: Statement, file: str, expectations: tuple[Expec
     """The table that the head of a file declares.
 
     Raises:
-        ViewError: A combination that no Delta table can have.
+        ViewError: The head combines what no Delta table can have together.
     """
     try:
         return Table(
@@ -277,7 +277,7 @@ def _opening_comment(text: str) -> str | None:
 
 
 def _reference(path: Path) -> dg.CodeReferencesMetadataValue:
-    """A link to a file. Dagster calls such links beta, and they decide nothing here."""
+    """A link to a file. Dagster calls such links beta; nothing here depends on them."""
     with catch_warnings(action="ignore", category=dg.BetaWarning):
         reference = dg.LocalFileCodeReference(file_path=str(path), label=shown(str(path)))
         return dg.CodeReferencesMetadataValue(code_references=[reference])
@@ -289,7 +289,7 @@ def _names_listed(names: str) -> tuple[str, ...]:
 
 
 def _inputs(tables: Iterable[str]) -> dict[str, str]:
-    """A name of an input for each table, as Dagster allows them, each once."""
+    """An input name for each table, unique and one that Dagster allows."""
     inputs = dict[str, str]()
     for table in tables:
         name = sub(r"\W", "_", table.replace(".", "__"), flags=ASCII)

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How many rows a commit inserted, updated and deleted; None if it does not say."""
+    """How many rows a commit inserted, updated and deleted; a count is None if it is not recorded."""
 
     inserted: int | None
     updated: int | None
@@ -75,7 +75,7 @@ WITHOUT_ROWS = frozenset(
         "SET TBLPROPERTIES",
         "UNSET TBLPROPERTIES",
         "ADD COLUMNS",
-        "ADD COLUMN",  # of delta-rs
+        "ADD COLUMN",  # as delta-rs names it
         "CHANGE COLUMN",
         "CHANGE COLUMNS",
         "REPLACE COLUMNS",
@@ -85,7 +85,7 @@ WITHOUT_ROWS = frozenset(
         "DROP CONSTRAINT",
         "UPGRADE PROTOCOL",
         "DROP FEATURE",
-        "Deletion Vector Tombstones",  # of DROP FEATURE deletionVectors
+        "Deletion Vector Tombstones",  # committed by DROP FEATURE deletionVectors
         "CLUSTER BY",
         "COMPUTE STATS",
         "ROW TRACKING BACKFILL",
@@ -97,7 +97,7 @@ WITHOUT_ROWS = frozenset(
 """Operations that change no row, by Delta's names. An unknown operation is assumed to change rows."""
 
 COMPACTING = frozenset({"OPTIMIZE", "REORG"})
-"""Operations that Delta may add after a commit of its own accord, with that commit's `userMetadata`."""
+"""Operations that Delta may commit by itself after another commit, with the `userMetadata` of that commit."""
 
 UPKEEP = COMPACTING | {"VACUUM START", "VACUUM END"}
 """Operations that keep a table in shape."""
@@ -115,9 +115,9 @@ REPLACING = frozenset(
 """Operations after which the table's rows no longer come from its earlier commits."""
 
 RETYPING = frozenset({"CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS"})
-"""Operations without rows that may change the type of a column."""
+"""Operations that change no row but may change the type of a column."""
 SCHEMA_CHANGES = RETYPING | {"RENAME COLUMN", "DROP COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
-"""Operations without rows that the feed cannot be read across; it is read before and after them."""
+"""Operations that change no row, but across which the feed cannot be read; it is read before and after them."""
 
 _COUNTS = {
     "MERGE": ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted"),
@@ -125,7 +125,7 @@ _COUNTS = {
     "DELETE": (None, None, "numDeletedRows"),
 }
 _OF_SOME = ("replaceOnCond", "replaceUsingCols")
-"""Parameters of an overwrite that say which rows it replaces, as a predicate does."""
+"""Parameters of an overwrite that select the rows it replaces, as a predicate does."""
 _FILES_ADDED = ("numTargetFilesAdded", "numAddedFiles", "numFiles")
 _FILES_REMOVED = ("numTargetFilesRemoved", "numRemovedFiles")
 
@@ -140,9 +140,9 @@ class Commit:
         operation: Delta's name of the operation: MERGE, WRITE, OPTIMIZE, RESTORE, ...
         parameters: The operation's parameters, as text.
         metrics: The operation's metrics.
-        user_metadata: What the writer recorded; in our own commits, a mark.
-        identity: What no other commit has: Delta's transaction id, or the path of a file that the commit adds or
-            removes. None if it was not looked up, as through `DESCRIBE HISTORY`.
+        user_metadata: What the writer recorded; in a commit of this library, a mark.
+        identity: A text that no other commit has: Delta's transaction id, or the path of a file that the commit adds
+            or removes. None if it was not read, as through `DESCRIBE HISTORY`.
     """
 
     version: int
@@ -170,16 +170,16 @@ class Commit:
 
     @property
     def digest(self) -> str:
-        """What tells the commit from another of the same version: its operation, its metrics and its `userMetadata`.
+        """Distinguishes commits of the same version: a digest of the operation, the metrics and the `userMetadata`.
 
-        If its identity is known, that follows after a dot. Its time is left out: Delta takes the time from the file,
-        and a file that is copied has another.
+        If the identity is known, a digest of it follows after a dot. The time is left out: Delta takes the time from
+        the file, and a copy of the file has another time.
         """
         described = _short(json.dumps([self.operation, sorted(self.metrics.items()), self.user_metadata]), 16)
         return described if self.identity is None else f"{described}.{_short(self.identity, 8)}"
 
     def has_digest(self, digest: str) -> bool:
-        """Whether a digest may be of this commit: its identity is compared if both ways of reading the log know it."""
+        """Whether a digest may belong to this commit. The identities are compared if both digests contain one."""
         described, _, identity = self.digest.partition(".")
         other, _, of_other = digest.partition(".")
         return described == other and (not identity or not of_other or identity == of_other)
@@ -245,7 +245,7 @@ class Commit:
     def renaming(self) -> tuple[str, str] | None:
         """The old and the new name of the column that the commit renamed; a field within a column is a path.
 
-        None if the commit renamed no column, or does not say which: its `freed_columns` is None then.
+        None if the commit renamed no column, or if it does not record which; then `freed_columns` is None too.
         """
         old, new = (self.parameters.get(name) for name in ("oldColumnPath", "newColumnPath"))
         if self.operation != "RENAME COLUMN" or old is None or new is None:
@@ -254,7 +254,7 @@ class Commit:
 
     @property
     def keeps_feed(self) -> bool | None:
-        """Whether the commit switched the change data feed on or off; None if it does not say that it did."""
+        """Whether the commit switched the change data feed on (True) or off (False); None if it did neither."""
         name = "delta.enablechangedatafeed"
         match self.operation, _json(self.parameters.get("properties")):
             case "SET TBLPROPERTIES", {**properties}:
@@ -267,23 +267,23 @@ class Commit:
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of the rows that the commit added, by its metrics; 0 if they do not say, or if it changed no row."""
+        """Bytes of the rows that the commit added, by its metrics; 0 without such a metric, or if it changed no row."""
         names = () if self.is_quiet else ("numOutputBytes", "numTargetBytesAdded", "numAddedBytes")
         return next((self.metrics[name] for name in names if self.metrics.get(name)), 0)
 
     @property
     def files_added(self) -> int:
-        """Files that the commit added, by its metrics; 0 if they do not say."""
+        """Files that the commit added, by its metrics; 0 if it has no such metric."""
         return next((self.metrics[name] for name in _FILES_ADDED if name in self.metrics), 0)
 
     @property
     def files_removed(self) -> int:
-        """Files that the commit removed, by its metrics; 0 if they do not say."""
+        """Files that the commit removed, by its metrics; 0 if it has no such metric."""
         return next((self.metrics[name] for name in _FILES_REMOVED if name in self.metrics), 0)
 
     @property
     def empties(self) -> bool:
-        """Whether the commit removed every row the table had before it."""
+        """Whether the commit removed every row that the table had before."""
         if self.operation in REPLACING:
             return True
         predicate = self.parameters.get("predicate")
@@ -299,12 +299,12 @@ class Commit:
 
     @property
     def _is_dynamic(self) -> bool:
-        """Whether an overwrite replaced only partitions that it has rows for. Delta says so of every table."""
+        """Whether an overwrite replaced only partitions that it has rows for. Delta records it for every table."""
         return (self.parameters.get("isDynamicPartitionOverwrite") or "").lower() == "true"
 
     @property
     def leaves_nothing(self) -> bool:
-        """Whether the table is known to have no row afterwards. A writer may record no predicate of a `DELETE`."""
+        """Whether the table is known to have no row afterwards. Some writers record no predicate for a `DELETE`."""
         emptied = self.operation in ("TRUNCATE", "REPLACE TABLE", "CREATE OR REPLACE TABLE") or (
             self.operation == "DELETE" and "predicate" in self.parameters
         )
@@ -337,7 +337,7 @@ def _short(text: str, characters: int) -> str:
 
 
 def _json(text: str | None) -> Any:
-    """What a text says as JSON; None if there is no text, or if it is no JSON."""
+    """The value of a text as JSON; None if there is no text, or if it is not JSON."""
     try:
         return json.loads(text or "")
     except ValueError:
@@ -345,6 +345,6 @@ def _json(text: str | None) -> Any:
 
 
 def _one_part(path: str) -> str:
-    """A path of one part as a name: Delta quotes names with a dot, and no others."""
+    """A path of one part as a name without quotes: Delta quotes only names that contain a dot."""
     inner = path[1:-1]
     return inner if path == f"`{inner}`" and "`" not in inner else path

@@ -1,4 +1,4 @@
-"""What a table expects of each of its rows, and what an evaluation of that says: values, without Spark."""
+"""What a table expects of each of its rows, and the results of evaluating that: values, without Spark."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,15 +9,15 @@ from lakehouse.delta.commit_info import count_of
 
 OnFailure: TypeAlias = Literal["warn", "fail", "drop", "quarantine"]
 SHOWN_KEYS = 20
-"""At most so many keys of rows that break a condition are shown."""
+"""At most this many keys of rows that break a condition are shown."""
 SUFFIX = "_quarantine"
-"""Ends the name of a quarantine, its address and its name in a catalog; before it stands what its table has there."""
+"""The suffix that makes the name, the address and the catalog name of a table into those of its quarantine."""
 NTH, BROKEN_NAMES, RUN_ID = "__n", "__broken", "__run_id"
 OWN_COLUMNS = (NTH, BROKEN_NAMES, RUN_ID)
-"""The columns of a quarantine beside those of its table: the number of the row among those of its key, the names of the
-expectations that it breaks, and the run that put it there."""
+"""The columns that a quarantine has in addition to those of its table: the number of the row among the rows of its key,
+the names of the expectations that the row breaks, and the run that put it there."""
 UNIQUE_KEY = "UNIQUE KEY"
-"""The condition that is about the other rows of a result: no other row has the key of the row, and the key no NULL."""
+"""The only condition that depends on other rows of a result: no other has the row's key, and the key has no NULL."""
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _COMPARISONS = {">=": "ge", "<=": "le", "<>": "ne", "!=": "ne", "==": "eq", ">": "gt", "<": "lt", "=": "eq"}
 _COMPARISON = re.compile("|".join(map(re.escape, _COMPARISONS)))
@@ -31,17 +31,17 @@ class Expect:
 
     Args:
         condition: The condition, a boolean of the columns of one row: `"amount >= 0"`.
-        on_failure: What becomes of rows that break the condition. `"warn"`: they are written, and the run says so.
+        on_failure: What becomes of rows that break the condition. `"warn"`: they are written, and the run reports it.
             `"fail"`: the run fails and writes nothing. `"drop"`: they are left out, so that the table is the result
             without them; a key whose rows are all left out leaves the table. `"quarantine"`: they are left out, and the
             table `<asset key>_quarantine` holds them until they are corrected upstream.
-        name: What the condition is called; the asset check of this name shows the results. By default a name that is
-            made of the condition.
+        name: What the condition is called; the asset check of this name shows the results. By default, a name that is
+            made from the condition.
 
     Raises:
-        TypeError: A condition that is no text.
-        ValueError: An empty condition, another word than these, a name with other characters than letters, digits and
-            underscores, or a unique key with another word than `"quarantine"` and `"fail"`.
+        TypeError: A condition that is not a text.
+        ValueError: An empty condition, a word other than these, a name with characters other than letters, digits and
+            underscores, or a unique key with a word other than `"quarantine"` and `"fail"`.
     """
 
     condition: str
@@ -72,15 +72,15 @@ class Expect:
         """The expectation that each key of a result has one row and no NULL, among the rows that are not left out.
 
         Args:
-            on_failure: `"quarantine"`: all rows of another key are put into the quarantine, and the other keys are
-                written. `"fail"`: the run fails and writes nothing.
-            name: As of `Expect`.
+            on_failure: `"quarantine"`: all rows of a key that breaks this are put into the quarantine, and the other
+                keys are written. `"fail"`: the run fails and writes nothing.
+            name: As in `Expect`.
         """
         return cls(UNIQUE_KEY, on_failure, name)
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
-        """The expectation of fields by name, as metadata holds them."""
+        """The expectation with these fields, by name, as metadata holds them."""
         return cls(**stored)
 
     @property
@@ -91,7 +91,7 @@ class Expect:
 
     @property
     def check_name(self) -> str:
-        """What the condition is called: its name, or the name that is made of it."""
+        """What the condition is called: its name, or the name that is made from it."""
         return self.name or _name_of(self.condition)
 
     @property
@@ -106,7 +106,7 @@ class Expect:
 
     @property
     def is_of_key(self) -> bool:
-        """Whether the condition is about the key of a row among those of the other rows."""
+        """Whether the condition compares the key of a row with the keys of the other rows."""
         return self.condition == UNIQUE_KEY
 
     @property
@@ -119,8 +119,8 @@ def as_expectations(value: Any) -> tuple[Expect, ...]:
     """One expectation or several, given as themselves or by their fields.
 
     Raises:
-        TypeError: Something else.
-        ValueError: Two of one name.
+        TypeError: Something else was given.
+        ValueError: Two expectations have one name.
     """
     listed = cast("Sequence[Any]", value) if isinstance(value, tuple | list) else (value,)
     expectations = tuple(Expect.of(cast("Any", each)) if isinstance(each, Mapping) else each for each in listed)
@@ -135,25 +135,25 @@ def as_expectations(value: Any) -> tuple[Expect, ...]:
 
 
 def is_unique_key(condition: str) -> bool:
-    """Whether the text of a condition is that of a unique key."""
+    """Whether the text of a condition is `UNIQUE KEY`, in any case and with any spaces."""
     return condition.upper().split() == UNIQUE_KEY.split()
 
 
 def _name_of(condition: str) -> str:
-    """A name made of a condition: its words, and its comparisons as words."""
+    """A name made from a condition: its words, and its comparisons as words."""
     spoken = _COMPARISON.sub(lambda sign: f" {_COMPARISONS[sign[0]]} ", condition)
     return "_".join(re.findall(r"[A-Za-z0-9_]+", spoken)).lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What one expectation says of the rows of a result.
+    """How the rows of a result meet one expectation.
 
     Args:
         expect: The expectation.
         rows: How many rows there were.
-        broken: How many of them break the condition.
-        keys: Keys of some of these; empty if the table has no key.
+        broken: How many of these rows break the condition.
+        keys: The keys of some rows that break it; empty if the table has no key.
     """
 
     expect: Expect

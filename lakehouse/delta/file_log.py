@@ -1,10 +1,10 @@
 """The log of a table whose files this process can read itself: milliseconds, no Spark job, no JVM.
 
-Reads metadata, where the table stands through the `deltalake` package; rows go through Spark, because deltalake
-misreads those of some table features, never their log. Only `first_rows` reads some, of tables whose features it reads
-as Spark does. What a commit says of itself is read from its own file, because
-deltalake's history lists the log's directory first, so it costs the more the longer the history is. Files of this
-machine and of an object store are read alike (ADR 3).
+Metadata and the head are read through the `deltalake` package. Rows are read through Spark, because deltalake misreads
+the rows of tables with some features, but never their log. Only `first_rows` reads rows here, and only of tables whose
+features deltalake reads as Spark does. What a commit records of itself is read from the commit's own file: deltalake's
+history lists the log's directory first, so it costs more the longer the history is. Files of this machine and of an
+object store are read alike (ADR 3).
 """
 
 import json
@@ -38,15 +38,15 @@ _FEATURE = re.compile(r"Feature '([^']+)' is not supported")
 _CATALOG_MANAGED = "catalog-managed table"
 """How deltalake refuses a table to which only its catalog may commit."""
 _COORDINATOR = "delta.coordinatedCommits.commitCoordinator"
-"""How the properties begin that name another one who commits; deltalake reads such a log, and may miss its end."""
+"""The prefix of properties that name a commit coordinator; deltalake may then miss the newest commits."""
 _VECTORS = "deletionVectors"
 """The feature of a table whose rows may be deleted without rewriting their file."""
 _MAPS_COLUMNS = 2
-"""The version of a reader's protocol that stands for column mapping; later versions name each feature."""
+"""The version of the reader protocol that implies column mapping; later versions name each feature."""
 _READS_ROWS = frozenset({_VECTORS, "timestampNtz", "vacuumProtocolCheck", "v2Checkpoint"})
-"""The features of a table whose rows deltalake reads as Spark does (held equal by a test)."""
+"""The features of a table whose rows deltalake reads as Spark does (a test compares them)."""
 _CODE = re.compile(r"<Code>(\w+)</Code>")
-"""How S3 names what is wrong."""
+"""The code by which S3 names an error."""
 
 
 class FileLog:
@@ -84,7 +84,7 @@ class FileLog:
         return Size(0, 0) if opened is None else opened.size
 
     def first_rows(self, version: int, most: int) -> list[dict[str, Any]] | None:
-        """Some rows of a version; None if the table has a feature of which deltalake may misread rows."""
+        """Some rows of a version; None if the table has a feature whose rows deltalake may misread."""
         table = self._at(version)
         protocol = None if table is None else table.protocol()
         if table is None or protocol is None or protocol.min_reader_version == _MAPS_COLUMNS:
@@ -108,7 +108,7 @@ class FileLog:
         return None if deleted is None else written - sum(deleted.values())
 
     def live_files(self, version: int) -> list[LiveFile] | None:
-        """The files of a version. None: the version is gone, or has a feature that this process does not know."""
+        """The files of a version; None if the version is gone, or has a feature that this process does not know."""
         try:
             delta = self._at(version)
             files = None if delta is None else table_from(delta.get_add_actions())
@@ -135,7 +135,7 @@ class FileLog:
         for page in self._pages(newest, oldest):
             for commit in page:
                 if commit is None:
-                    # The oldest were cleaned up, or one is missing: the reader sees which by what else is there.
+                    # The oldest were cleaned up, or one is missing: the commits that are there show the caller which.
                     present = self._present(oldest, version)
                     yield from (commit for v in present if (commit := self._commit(v)) is not None)
                     return
@@ -143,14 +143,14 @@ class FileLog:
                 version -= 1
 
     def partition_values(self) -> list[Mapping[str, str | None]]:
-        """The values of the partition columns that the table has rows of now: each combination once, in no order."""
+        """The combinations of partition values for which the table has rows now: each once, in no particular order."""
         delta = self._newest or self._open()
         return [] if delta is None else [*delta.partitions()]
 
     def partition_values_in(self, version: int) -> list[Mapping[str, str | None]] | None:
-        """The values of the partition columns whose rows a commit may have changed, each combination once.
+        """The combinations of partition values whose rows a commit may have changed, each once.
 
-        None if an action on a file does not say to which partition the file belongs, as that of a removal may.
+        None if an action does not record the partition of its file; a `remove` need not record it.
 
         Raises:
             UnreadableLogError: The commit cannot be read.
@@ -170,7 +170,7 @@ class FileLog:
         return growths(versions, self.entries, self._written_at)
 
     def entries(self, versions: Collection[int]) -> Iterator[Entry]:
-        """The lines of some commits, as many at once as are worth it; a commit that is gone is left out."""
+        """The lines of some commits, several read at once where that is faster; a commit that is gone is left out."""
         listed, at_once = list(versions), self._files.at_once
         for first in range(0, len(listed), at_once):
             page = listed[first : first + at_once]
@@ -187,7 +187,7 @@ class FileLog:
         return 0 if delta is None else delta.transaction_version(application_id) or 0
 
     def _pages(self, newest: int, oldest: int) -> Iterator[Iterator[Commit | None]]:
-        """The commits from `newest` down to `oldest` in growing pages, each asked for at once; mostly the first do."""
+        """The commits from `newest` down to `oldest` in growing pages, each read at once; mostly one is enough."""
         page = 1
         while newest >= oldest:
             versions = range(newest, max(oldest - 1, newest - page), -1)
@@ -199,7 +199,7 @@ class FileLog:
             newest, page = versions[-1] - 1, min(4 * page, self._files.at_once)
 
     def _commit(self, version: int) -> Commit | None:
-        """A commit by its own file; None if there is none."""
+        """A commit, from its own file; None if the file is not there."""
         try:
             info, path = self._info_and_path(version)
         except FileNotFoundError:
@@ -235,7 +235,7 @@ class FileLog:
             raise self._unreadable(error) from error
 
     def _written_at(self, version: int) -> Mapping[str, int]:
-        """How many rows are in each file of a version, if statistics say so; nothing if the version is gone."""
+        """How many rows are in each file of a version, where statistics show it; empty if the version is gone."""
         try:
             files = table_from(self._table_at(version).get_add_actions())
         except (DeltaError, OSError, ValueError):
@@ -249,7 +249,7 @@ class FileLog:
         return sorted((v for name in names if name.isdecimal() and oldest <= (v := int(name)) < below), reverse=True)
 
     def _at(self, version: int) -> DeltaTable | None:
-        """The table at a version, opened once more only if the log has last opened another version."""
+        """The table at a version, opened again only if the log last opened another version."""
         if self._newest is None or self._newest.version() != version:
             self._newest = self._open(version)
         return self._newest
@@ -295,7 +295,7 @@ class FileLog:
 
 
 def _in_order(field: dict[str, Any]) -> dict[str, Any]:
-    """A field with its metadata in one order: `deltalake` gives it in another one each time."""
+    """A field with its metadata in a fixed order: `deltalake` gives the metadata in another order each time."""
     match field:
         case {"name": str(), "metadata": metadata}:
             return field | {"metadata": dict(sorted(metadata.items()))}
@@ -304,22 +304,22 @@ def _in_order(field: dict[str, Any]) -> dict[str, Any]:
 
 
 def _deletions(delta: DeltaTable) -> dict[str, int] | None:
-    """How many rows are deleted in the files that have deletion vectors, by their names; None if that is not known.
+    """How many rows are deleted in each file that has a deletion vector, by file name; None if that is not known.
 
-    Each row of such a file is looked at.
+    This takes a value for each row of such a file.
     """
     if _VECTORS not in (delta.protocol().reader_features or ()):
         return {}
     try:
         vectors = table_from(delta.deletion_vectors())
-    except DeltaError:  # it reads no vectors of a table with a feature that it does not know, such as typeWidening
+    except DeltaError:  # deltalake reads no vectors if it does not know a feature, such as typeWidening
         return None
     listed: Any = zip(vectors.column("filepath").to_pylist(), vectors.column("selection_vector"), strict=True)
     return {name_of(path): len(rows) - int(pc.sum(rows.values).as_py() or 0) for path, rows in listed}
 
 
 def _actions_on_files(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-    """What the lines of a commit say of files with rows: those that it adds and removes, and those of its feed."""
+    """The actions of a commit on files with rows: on files that it adds or removes, and on files of its feed."""
     for line in lines:
         if "partitionValues" in line or '"remove"' in line:
             actions: dict[str, Any] = json.loads(line)

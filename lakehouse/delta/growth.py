@@ -1,7 +1,7 @@
 """The data files of a table: by how many rows a commit made the table grow, and what the files of a version hold.
 
-A commit may tell its changes itself, in files of changed rows (Delta: PROTOCOL.md, "Add CDC File"). Nothing keeps such
-files and the files of the table from saying different things. The feed of every other commit is made of the latter.
+A commit may tell its changes itself, in files of changed rows (Delta: PROTOCOL.md, "Add CDC File"). Nothing keeps
+such files from contradicting the data files of the table. The feed of every other commit is made from its data files.
 """
 
 import json
@@ -23,8 +23,8 @@ class DataFile:
 
     Args:
         path: Its path, as the log writes it.
-        written: How many rows are in the file; None if the action does not say.
-        deleted: How many of them its deletion vector deletes.
+        written: How many rows are in the file; None if the action does not record it.
+        deleted: How many of these rows its deletion vector deletes.
     """
 
     path: str
@@ -33,7 +33,7 @@ class DataFile:
 
     @classmethod
     def of(cls, action: Mapping[str, Any]) -> Self:
-        """The file of an `add` or a `remove`."""
+        """The file of an `add` or a `remove` action."""
         statistics: Mapping[str, Any] = json.loads(action.get("stats") or "{}")
         vector: Mapping[str, Any] = action.get("deletionVector") or {}
         return cls(action["path"], statistics.get("numRecords"), int(vector.get("cardinality") or 0))
@@ -60,11 +60,11 @@ class FileChanges:
 
     @property
     def written(self) -> dict[str, int]:
-        """How many rows each file has, if its action says so."""
+        """How many rows each file has, for the files whose action records it."""
         return {file.path: file.written for file in (*self.added, *self.removed) if file.written is not None}
 
     def growth(self, written: Mapping[str, int]) -> int | None:
-        """By how many rows the table grew; None if that is not known of a file."""
+        """By how many rows the table grew; None if the rows of a file are not known."""
         return _less(_live(self.added, written), _live(self.removed, written))
 
 
@@ -78,15 +78,16 @@ def growths(
     entries: Callable[[Collection[int]], Iterator[Entry]],
     written_at: Callable[[int], Mapping[str, int]],
 ) -> dict[int, int | None]:
-    """By how many rows the table grew in each commit that tells its changes itself; None if no statistics say it.
+    """By how many rows the table grew in each commit that tells its changes itself; None if no statistics show it.
 
     A `remove` often has no statistics, so the rows of a removed file are looked up where the file was added: in the
     same commits, then in the version before them, then in the commits between them.
 
     Args:
         versions: The commits.
-        entries: The files of commits in the log, those that are there.
-        written_at: How many rows are in each file of a version, if statistics say so; the cost follows the table.
+        entries: Reads the log's files of some commits, leaving out files that are gone.
+        written_at: Reads how many rows are in each file of a version, where statistics show it. The cost grows with the
+            table.
     """
     telling = {version: FileChanges.of(lines) for version, lines in entries(versions) if tells_changes(lines)}
     written = dict(chain.from_iterable(changes.written.items() for changes in telling.values()))
@@ -106,7 +107,7 @@ def growths(
 
 
 def _live(files: Iterable[DataFile], written: Mapping[str, int]) -> int | None:
-    """The rows of some files that are not deleted; None if that is not known of a file."""
+    """How many rows of some files are not deleted; None if that is not known for a file."""
     rows = 0
     for file in files:
         of_file = written.get(file.path) if file.written is None else file.written
@@ -121,7 +122,7 @@ def _less(more: int | None, fewer: int | None) -> int | None:
 
 
 FILE_COLUMNS = ("path", "size_bytes", "num_records", "partition")
-"""Of deltalake's list of files; the last only of a partitioned table."""
+"""Columns of deltalake's list of files; only a partitioned table has the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +131,8 @@ class LiveFile:
 
     Args:
         bytes: How large it is.
-        rows: How many rows are in it; None if its statistics do not say.
-        deleted: How many of them its deletion vector deletes; None if that is not known.
+        rows: How many rows are in it; None if its statistics do not show it.
+        deleted: How many of these rows its deletion vector deletes; None if that is not known.
         partition: The condition that selects its partition; empty if the table has none.
     """
 
@@ -144,7 +145,7 @@ class LiveFile:
 def live_files(files: Mapping[str, list[Any]], deleted: Mapping[str, int] | None) -> list[LiveFile]:
     """The files of a version.
 
-    The files are as deltalake lists them; the deleted rows are None if they are not known.
+    `files` is deltalake's list of them. `deleted` counts deleted rows by file name; None if that is not known.
     """
     partitions: list[Mapping[str, Any]] = files.get("partition") or [{}] * len(files["path"])
     listed = zip(files["path"], files["size_bytes"], files["num_records"], partitions, strict=True)

@@ -1,9 +1,9 @@
 """A set of keys as a literal predicate on a table's columns.
 
-Literal, because only that prunes: Delta leaves out files by comparing their minimum and maximum with literals, a
-list (`IN`) counts there only with its own minimum and maximum, and a join with the keys prunes nothing. So near
-keys become a range each, and the ranges stand beside the list. Delta looks at a condition of its statements as
-it is written, not optimized: a literal of another type than its column, or a BETWEEN, would leave out no file.
+The predicate is literal because only literals prune. Delta leaves out files by comparing their minimum and maximum with
+literals; it uses only the minimum and maximum of a list (`IN`), and a join with the keys prunes nothing. So keys that
+are close together become a range, and the ranges are added to the list. Delta looks at the condition of a statement as
+written, before any optimization: a literal of another type than its column, or a BETWEEN, would leave out no file.
 """
 
 from bisect import bisect
@@ -24,7 +24,7 @@ LITERALS = frozenset(
         *("string", "binary", "date", "timestamp", "timestamp_ntz"),
     }
 )
-"""Types whose values stand in SQL text exactly as they are."""
+"""Types whose values can be written exactly as SQL literals."""
 _BOUNDS = {
     kind: (-(1 << bits - 1), (1 << bits - 1) - 1)
     for kind, bits in {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}.items()
@@ -56,7 +56,7 @@ class KeySet:
 
     Args:
         columns: The key's columns.
-        keys: The keys, a value a column.
+        keys: The keys, each with one value per column.
         values: The distinct values of each column.
     """
 
@@ -66,7 +66,7 @@ class KeySet:
 
     @classmethod
     def of(cls, columns: Sequence[str], keys: Sequence[tuple[Literal, ...]], types: Sequence[str] = ()) -> "KeySet":
-        """Distinct keys."""
+        """A set of distinct keys; `types` are the types of the columns, where they are known."""
         kinds = types or [""] * len(columns)
         return cls(columns, keys, [_Values.of((key[i] for key in keys), kind) for i, kind in enumerate(kinds)])
 
@@ -75,7 +75,7 @@ class KeySet:
         return self.predicate_on([prefix + quote(column) for column in self.columns])
 
     def predicate_on(self, names: Sequence[str]) -> KeyPredicate:
-        """The condition that values, as SQL, are one of the keys; two NULLs are the same key."""
+        """The condition that the values of SQL expressions are one of the keys; two NULLs are the same key."""
         if not self.keys:
             return KeyPredicate("FALSE", is_exact=True)
         if len(names) == 1:
@@ -88,7 +88,7 @@ class KeySet:
     def _as_lists(self, names: Sequence[str]) -> str:
         """The keys as a list of the column with the most values, for each combination of the other columns.
 
-        Spark looks a value up in a list, and the code that it compiles is the same for other values.
+        Spark looks a value up in a list, and it compiles the same code whatever the listed values are.
         """
         *others, last = sorted(range(len(names)), key=lambda place: len(self.values[place].not_null))
         lists: dict[tuple[Literal, ...], list[Literal]] = {}
@@ -113,7 +113,7 @@ class _Values:
     not_null: Sequence[Literal]
     ranges: Sequence[tuple[Literal, Literal]]
     are_whole: bool
-    """Whether the ranges hold no other value, as for consecutive days or numbers, or for few values."""
+    """Whether the ranges contain no other values, as with consecutive days or numbers, or with few values."""
     null: bool
     kind: str
 
@@ -153,7 +153,7 @@ def _is(name: str, value: Literal, kind: str) -> str:
 
 
 def _is_one_of(name: str, values: Sequence[Literal], kind: str) -> str:
-    """A list of the values that are not NULL; a single value is no list."""
+    """The condition that a column has one of the values: IN, = for a single value, and IS NULL for NULL."""
     match listed := [value for value in values if value is not None]:
         case []:
             terms = []
@@ -165,7 +165,7 @@ def _is_one_of(name: str, values: Sequence[Literal], kind: str) -> str:
 
 
 def _whole_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]] | None:
-    """The ranges that hold exactly these sorted values; None if they are more than `key_ranges`."""
+    """The ranges that hold exactly these sorted values; None if that takes more than `key_ranges` ranges."""
     ends = (i for i, (low, high) in enumerate(pairwise(values), 1) if not _are_neighbours(low, high))
     cuts = list(islice(ends, limits().key_ranges))
     return _ranges(values, cuts) if len(cuts) < limits().key_ranges else None
@@ -178,7 +178,7 @@ def _wide_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
     rows.
     """
     numbers = [_number(value) for value in values]
-    # Two texts are apart, and how far is unknown; so the first texts are cut off.
+    # How far two texts are apart is not known, so all gaps count the same and the first texts are cut off.
     gaps = (2.0 if low is None or high is None else high - low for low, high in pairwise(numbers))
     cuts: list[int] = []
     for gap, index in nlargest(limits().key_ranges - 1, zip(gaps, count(-1, -1), strict=False)):
@@ -191,15 +191,15 @@ def _wide_ranges(values: Sequence[Literal]) -> list[tuple[Literal, Literal]]:
 
 
 def _ranges(values: Sequence[Literal], cuts: Sequence[int]) -> list[tuple[Literal, Literal]]:
-    """The first and the last value of each part."""
+    """The first and the last value of each part of the values, which begins at a cut."""
     ends = [0, *cuts, len(values)] if values else []
     return [(values[start], values[end - 1]) for start, end in pairwise(ends)]
 
 
 def _round_ends(low: Literal, high: Literal, kind: str) -> tuple[Literal, Literal]:
-    """A range of numbers with ends that are rounded, so that sets of scattered keys mostly have the same range.
+    """A range of numbers with rounded ends, so that different sets of scattered keys mostly have the same range.
 
-    The ends stand in the code that Spark generates. The same code is not compiled again (ADR 39).
+    The ends are part of the code that Spark generates, and Spark does not compile the same code again (ADR 39).
     """
     if not (isinstance(low, int) and isinstance(high, int)) or low == high:
         return low, high

@@ -11,14 +11,14 @@ from typing import Self
 from lakehouse.errors import SetupError
 
 BRANCH = "LAKEHOUSE_BRANCH"
-"""The variable that names the branch on which a process works: each root is then the branch's."""
+"""The variable that names the branch on which a process works: each root is then replaced by the root of the branch."""
 _BRANCH_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _WHOLE_STORE = re.compile(r"/*|[A-Za-z0-9+.-]+:/*[^/]*/*")
-"""An address without a directory, beside which there is no other."""
+"""The address of a whole bucket or disk, next to which no directory can be."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
-"""What an address may have in place of a character, and a path may not, as `deltalake` reads both."""
+"""A percent escape: an address may have one; a path may not, because `deltalake` would read another character."""
 
 CREDENTIALS = {
     "AWS": (
@@ -40,7 +40,7 @@ CREDENTIALS = {
 """The variables of the environment by which a process may read a provider's store."""
 _PROVIDERS = {"s3": "AWS", "s3a": "AWS", "abfs": "AZURE", "abfss": "AZURE", "gs": "GOOGLE"}
 PATIENCE = {"timeout": "20s", "connect_timeout": "5s", "max_retries": "3", "retry_timeout": "20s"}
-"""What a store may take to answer: deltalake's own defaults are ten tries and three minutes."""
+"""How long a store may take to answer; deltalake's own defaults are ten tries and three minutes."""
 
 
 def scheme_of(address: str) -> str | None:
@@ -68,16 +68,16 @@ class Location:
 
     Args:
         address: A path, or an address with a scheme.
-        options: Options of the object store, as `deltalake` takes them; None: nobody has given any.
+        options: Options of the object store, as `deltalake` takes them; None if none are given.
     """
 
     address: str
-    # Secrets are among them, so they are shown nowhere. The address alone says which files are meant.
+    # They may contain secrets, so they are never shown. The address alone decides which files are meant.
     options: Mapping[str, str] | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of_root(cls, root: str, options: Mapping[str, str] | None = None) -> Self:
-        """The location of a root as a user writes it, with `~` or from the current directory; its branch, if on one."""
+        """The location of a root as a user writes it, perhaps with `~` or relative; on a branch, the branch's root."""
         location = cls(root if scheme_of(root) is not None else str(Path(root).expanduser().absolute()), options)
         name = branch_here()
         return location if name is None else location.branch(name)
@@ -94,12 +94,12 @@ class Location:
 
     @property
     def path(self) -> str:
-        """The path of files of this machine."""
+        """The path, for files of this machine."""
         return re.sub("^file:(//)?", "", self.address)
 
     @property
     def place(self) -> str:
-        """The address in one of its spellings, so that two addresses of one place are equal."""
+        """The address in its one normal spelling, so that two addresses of one place are equal."""
         if self.storage is Storage.FILES:
             return os.path.normpath(self.path)
         return re.sub("^s3:", "s3a:", self.address).rstrip("/")
@@ -108,7 +108,7 @@ class Location:
         """Why this process cannot read a log there itself, as the end of a sentence; None if it can.
 
         An object store is read with options, or with the credentials that the environment names. Options may be
-        empty: a machine's own role needs none, and nothing but the user's word tells that there is one.
+        empty: a machine's own role needs none, and only the user can state that the machine has a role.
         """
         match self.storage:
             case Storage.FILES:
@@ -126,7 +126,7 @@ class Location:
                 )
 
     def misfit(self) -> str | None:
-        """Which of the options cannot be meant for this storage, as a clause; None if none is."""
+        """Which of the options cannot be meant for this storage, as a clause; None if all can."""
         if not self.options or self.storage is not Storage.OBJECTS:
             return None  # a table may be in a store although its manager's root is not: Table(path=...)
         provider = _PROVIDERS[str(scheme_of(self.address))]
@@ -141,7 +141,7 @@ class Location:
 
     @property
     def branches(self) -> Self:
-        """Where the branches of a root are: beside it, so that nothing that the root contains is written.
+        """Where the branches of a root are: next to the root, so that nothing is written within it.
 
         Raises:
             SetupError (VARIABLE): The root is a whole bucket or disk.
@@ -157,7 +157,7 @@ class Location:
         """The root of a branch.
 
         Raises:
-            SetupError (VARIABLE): The name is none, or the root is a whole bucket or disk.
+            SetupError (VARIABLE): The name is not the name of a branch, or the root is a whole bucket or disk.
         """
         if not _BRANCH_NAME.fullmatch(name):
             raise SetupError.variable(BRANCH, name, "a name has letters, digits, _ and -, up to 64. Use, say, fix-12.")

@@ -14,9 +14,9 @@ from lakehouse.errors import UnreadableLogError
 
 NOTHING_READ = -1
 READER = "lakehouse.readers."
-"""How the properties begin that name the registered readers of a table."""
+"""The prefix of the properties that name the registered readers of a table."""
 BRANCH_READER = "branch/"
-"""How the names of the readers begin that are branches: they need the files of one version, and read no changes."""
+"""The prefix of the names of readers that are branches: they need the files of one version, and read no changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class VersionRange:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What the files of a table hold, with the rows that deletion vectors hide."""
+    """What the files of a table hold, including the rows that deletion vectors hide."""
 
     rows: int
     bytes: int
@@ -85,7 +85,7 @@ class Head:
 
     Args:
         version: The latest version.
-        table_id: The id in the table's metadata; a recreated table has another.
+        table_id: The id in the table's metadata; a recreated table has another id.
         properties: The table's properties.
         partition_columns: The columns its files are partitioned by.
     """
@@ -97,7 +97,7 @@ class Head:
 
     @property
     def maps_columns(self) -> bool:
-        """Whether columns can be dropped and renamed, because their names in the files are others."""
+        """Whether columns can be dropped and renamed, because they have other names in the files."""
         return self.properties.get("delta.columnMapping.mode", "none").lower() != "none"
 
     @property
@@ -134,9 +134,9 @@ class FileSchema:
     """What is needed to read the files of one version of a table.
 
     Args:
-        partition_columns: What it is partitioned by.
+        partition_columns: The columns that the version is partitioned by.
         fields: The columns as Delta's log writes them: `name`, `type`, `nullable`, `metadata`.
-        keeps_feed: Whether its commit has a change data feed.
+        keeps_feed: Whether the commit of the version has a change data feed.
     """
 
     partition_columns: tuple[str, ...]
@@ -150,7 +150,7 @@ class FileSchema:
 
     @property
     def fillings(self) -> dict[str, str]:
-        """How Delta itself fills a column that a writer leaves out, as half a sentence; names in lower case."""
+        """How Delta itself fills each column that a writer may leave out, as a clause; names in lower case."""
         words = {field["name"].lower(): _filling_of(field.get("metadata") or {}) for field in self.fields}
         return {name: how for name, how in words.items() if how is not None}
 
@@ -161,7 +161,7 @@ class FileSchema:
 
 
 def _filling_of(metadata: Mapping[str, Any]) -> str | None:
-    """Delta: PROTOCOL.md, "Generated Columns", "Identity Columns", "Default Columns"."""
+    """How Delta fills a column, by PROTOCOL.md: "Generated Columns", "Identity Columns", "Default Columns"."""
     if "delta.generationExpression" in metadata:
         expression = metadata["delta.generationExpression"]
         return f"which Delta generates as {expression}: add it to the result with this expression"
@@ -185,28 +185,29 @@ class Commits(Protocol):
 
 
 class Log(Commits, Protocol):
-    """The log of a table. No row is read: the cost depends on the commits read, and for `size` on the files."""
+    """The log of a table. No row is read: the cost depends on the commits read, and for `size` on the files listed."""
 
     def head(self) -> Head | None:
         """Where the table stands now; None if there is no Delta table."""
         ...
 
     def size(self) -> Size | None:
-        """How much the table holds now, nothing if there is none. None: this log does not know."""
+        """How much the table holds now, an empty size if there is no table; None if this log does not know."""
         ...
 
     def live_rows(self, version: int) -> int | None:
-        """How many rows the table holds at a version; None: this log cannot say, or only by reading much."""
+        """How many rows the table holds at a version; None if this log cannot count them, or only by reading much."""
         ...
 
     def file_schema(self, version: int) -> FileSchema | None:
-        """How the files of a version are read. None: this log does not know, or no longer knows."""
+        """How the files of a version are read; None if this log does not know, or no longer knows."""
         ...
 
     def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
-        """By how many rows the table grew in each commit that tells its changes itself, of those that are asked for.
+        """By how many rows the table grew in each of the given commits that tells its changes itself.
 
-        None: no statistics say it. A log that does not know which commits tell their changes answers None for all.
+        A growth is None if no statistics show it. A log that does not know which commits tell their changes gives None
+        for all of them.
         """
         ...
 
@@ -280,7 +281,7 @@ _PART = re.compile(r"(-?\d+)\s+([a-z]+?)s?\b")
 
 
 def interval(text: str) -> timedelta | None:
-    """A duration as Delta writes one ("interval 30 days"); None if it is not written so.
+    """A duration as Delta writes one ("interval 30 days"); None if the text has another form.
 
     Delta: `DeltaConfigs.parseCalendarInterval`; months and years are refused there.
     """
@@ -296,7 +297,7 @@ _LONG = {"min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def limit_from(text: str) -> timedelta | None:
-    """A limit as a user writes one: "14d", "36 h", "2 weeks", "interval 14 days"; None if it is no time above zero."""
+    """A limit as a user writes one: "14d", "36 h", "2 weeks", "interval 14 days"; None if it is not above zero."""
     short = _SHORT.fullmatch(text.strip())
     limit = interval(text if short is None else f"{short[1]} {_LONG[short[2]]}")
     return limit if limit is not None and limit > timedelta() else None
@@ -311,12 +312,12 @@ def as_interval(limit: timedelta) -> str:
 
 
 def files_kept(head: Head) -> timedelta:
-    """For how long Delta keeps files that the newest version does not use; seven days unless a property says it."""
+    """For how long Delta keeps files that the newest version does not use; seven days unless a property sets it."""
     return interval(head.properties.get(FILE_RETENTION, "")) or timedelta(days=7)
 
 
 def log_kept(head: Head) -> timedelta:
-    """For how long Delta keeps the log; thirty days unless a property says it."""
+    """For how long Delta keeps the log; thirty days unless a property sets it."""
     return interval(head.properties.get(LOG_RETENTION, "")) or timedelta(days=30)
 
 
@@ -330,7 +331,7 @@ def feed_retention(head: Head) -> timedelta:
 
 
 def rows_about(log: Log, version: int) -> int | None:
-    """How many rows a table holds; with those that deletion vectors hide, if counting these costs too much."""
+    """How many rows a table holds; if counting them costs too much, including those that deletion vectors hide."""
     rows, size = log.live_rows(version), log.size()
     return rows if rows is not None or size is None else size.rows
 
@@ -338,9 +339,9 @@ def rows_about(log: Log, version: int) -> int | None:
 def images_of_many_rows(
     commits: Iterable[Commit], tables: Iterable[tuple[Log, int]], share: float
 ) -> tuple[int, int] | None:
-    """The images of changed rows that commits tell, and the rows of their tables, if the images are many; else None.
+    """How many images of changed rows commits have, and how many rows the largest table has; None if images are few.
 
-    They are many from `share` images of a row of the largest table on, and never below `Limits.changes_to_count`.
+    Images are many from `share` images per row of the largest table on, and never below `Limits.changes_to_count`.
     """
     images = sum((commit.rows for commit in commits), NO_ROWS).images
     if images is None or images < limits().changes_to_count:

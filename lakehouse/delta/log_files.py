@@ -23,17 +23,17 @@ class LogFiles(Protocol):
     """The directory `_delta_log` of one table."""
 
     at_once: int
-    """How many files are worth asking for at once: one where a file costs no round trip."""
+    """How many files to ask for at once: one, where reading a file costs no round trip."""
 
     def is_there(self) -> bool:
-        """Whether there can be a log at all; where that costs as much as opening it, yes."""
+        """Whether there can be a log at all; always true where finding out costs as much as opening the log."""
         ...
 
     def lines(self, name: str) -> Iterator[str]:
         """The lines of a file, lazily.
 
         Raises:
-            FileNotFoundError: There is none.
+            FileNotFoundError: There is no such file.
         """
         ...
 
@@ -58,19 +58,19 @@ class LocalFiles:
             yield from lines
 
     def names(self) -> list[str]:
-        return [file.name for file in self._directory.glob("*")]  # of a directory that is gone: none
+        return [file.name for file in self._directory.glob("*")]  # none if the directory is gone
 
 
 _TOLD, _AT_MOST = 256, 1 << 20
-"""How many commits are told a size together, and that size in bytes."""
+"""For how many commits together `deltalake` is told a size, and that size in bytes."""
 
 
 class StoredFiles:
-    """A log in an object store, read over the store that `deltalake` brings.
+    """A log in an object store, read through the store access of `deltalake`.
 
     `deltalake` asks for the size of an object before it reads the object, unless it is told the size; and it asks while
     no other thread of this process can run, for as long as the store takes to answer. So it is told a size that few
-    commits reach, and the store answers with what there is.
+    commits reach, and the store returns as many bytes as there are.
     """
 
     at_once = 32
@@ -98,7 +98,7 @@ class StoredFiles:
         return DeltaStorageHandler(self._location.address, self._location.store_options)
 
     def _store_of(self, block: int) -> DeltaStorageHandler:
-        """The store, with a size for each commit of a block of versions."""
+        """The store, which is told a size for each commit of a block of versions."""
         if block not in self._stores:
             versions = range(_TOLD * block, _TOLD * (block + 1))
             sizes = {f"{LOG}/{version:020}.json": _AT_MOST for version in versions}
@@ -116,12 +116,12 @@ def files_of(location: Location) -> LogFiles:
 
 
 KEPT = 256
-"""Tables of this machine that stay open: those of a run, and of a sensor's tick. One of few files takes 63 KB, one of
-20,000 takes 6 MB; to open it again takes 2.4 ms at least, and twenty times as long as to see that it has not moved.
+"""How many tables of this machine stay open: those of a run, and of a sensor's tick. A table of few files takes 63 KB,
+one of 20,000 files 6 MB. Opening it again takes at least 2.4 ms, twenty times as long as seeing that it has not moved.
 
-A step asks a dozen times where a table stands, and each opening costs nine microseconds for each file (ADR 39). Such a
-table is not handed through a run: sensor, checks and report have no run. It is opened again only if its log has moved,
-so a commit that is rewritten in place and is not the newest is not noticed; only a repair by hand does that.
+A step asks a dozen times where a table stands, and each opening costs nine microseconds per file (ADR 39). The tables
+are not passed through a run, because the sensor, checks and report have no run. A table is opened again only if its log
+has moved, so a commit rewritten in place that is not the newest is not noticed; only a repair by hand rewrites one.
 """
 _Stamp: TypeAlias = tuple[int, ...]
 """When the log's directory changed, and which file its newest commit is."""
@@ -129,11 +129,11 @@ _Stamp: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Opened:
-    """A table as its log had it.
+    """A table as it was opened.
 
     Args:
-        delta: The table, which nobody moves to another version.
-        stamp: What its log was like then; None if the log moved meanwhile.
+        delta: The table, which must not be moved to another version.
+        stamp: The stamp of its log at that time; None if the log moved meanwhile.
     """
 
     delta: DeltaTable
@@ -141,7 +141,7 @@ class Opened:
 
     @cached_property
     def size(self) -> Size | None:
-        """What its files hold, as `Log.size` says it."""
+        """What its files hold, as in `Log.size`."""
         files = table_from(self.delta.get_add_actions())
         counts, sizes = (files.column(name).to_pylist() for name in ("num_records", "size_bytes"))
         each = (None if rows is None else Size(rows, size or 0, 1) for rows, size in zip(counts, sizes, strict=True))
@@ -149,7 +149,7 @@ class Opened:
 
 
 def table_from(stream: Any) -> pa.Table:
-    """What deltalake lists, as a table. `pa.table` would load pandas to ask whether it is a frame of pandas."""
+    """What deltalake lists, as a table. `pa.table` would load pandas to ask whether the list is a frame of pandas."""
     return pa.RecordBatchReader.from_stream(stream).read_all()
 
 
@@ -160,10 +160,10 @@ _lock = Lock()
 def newest(path: str, last: Opened | None = None) -> Opened:
     """The newest version of the table in a directory.
 
-    `last` is the table as the caller has had it last. More tables are held by callers than stay open here.
+    `last` is the table as the caller last had it, because callers may hold more tables than stay open here.
 
     Raises:
-        TableNotFoundError: There is none.
+        TableNotFoundError: There is no table.
         DeltaError, OSError: Its log cannot be read.
     """
     with _lock:
@@ -183,9 +183,9 @@ def newest(path: str, last: Opened | None = None) -> Opened:
 
 
 def _stamp(path: str, version: int) -> _Stamp | None:
-    """What changes whenever a commit is added, removed or replaced; None if the version is not the newest.
+    """A value that changes whenever a commit is added, removed or replaced; None if the version is not the newest.
 
-    The next commit's file is looked for as well: a file system may give two changes of a directory one time.
+    The next commit's file is looked for as well: a file system may give two changes of a directory the same time.
     """
     log = Path(path) / LOG
     directory = _directory(path)

@@ -15,7 +15,7 @@ class RowCondition:
         text: The condition as it is declared.
         pieces: The condition with the values of its edges, cut before each column.
         columns: The columns that it names, in lower case.
-        moving: Those that it compares with `:now` or `:today`, each with that name.
+        moving: The columns that it compares with `:now` or `:today`, each with that parameter's name.
     """
 
     text: str
@@ -26,13 +26,13 @@ class RowCondition:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """The rows that one run may rewrite: those for which the condition is true. It is not where it is NULL.
+    """The rows that one run may rewrite: those for which the condition is true, and not NULL.
 
     Args:
         condition: What the table declares.
         moment: When the run began, in UTC; never before the moment of the last commit, so that no row thaws unasked.
         thaw: The condition of the rows that this run may rewrite too.
-        before: The condition at the moment of the last commit, of which rows have frozen since; None if none can have.
+        before: The condition at the moment of the last commit, if rows may have frozen since; None if none can have.
     """
 
     condition: RowCondition
@@ -47,7 +47,7 @@ class Owned:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that decide, in lower case."""
+        """The columns that decide whether a row is owned, in lower case."""
         own = self.condition.columns
         return own if self.thaw is None else own | self.thaw.columns
 

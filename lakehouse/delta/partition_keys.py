@@ -1,8 +1,8 @@
-"""What a partition is: of one column a value or a range of values, and of a table a literal predicate on its columns.
+"""What a partition is: for a column, a value or a range of values; for a table, a literal predicate on its columns.
 
-The predicate of a run follows from the extents, and so does the partition that a row belongs to: neither can drift. The
-predicate is literal, because Delta prunes files by literals and its conflict check looks at literals. A join on the
-partition column defeats both (tests/upstream).
+The predicate of a run follows from the extents, and so does the partition that a row belongs to, so the two cannot
+differ. The predicate is literal, because Delta prunes files by literals and its conflict check looks at literals. A
+join on the partition column defeats both (tests/upstream).
 """
 
 import re
@@ -29,8 +29,8 @@ class Window:
     Args:
         start: The first moment.
         end: The moment after the last one.
-        keyless: The text that the format of the keys gives to a day in between, although no partition has this key;
-            None if each day has the text of a key.
+        keyless: The text that the format of the keys gives to a day of the window, although no partition has this key;
+            None if the text of each day is the key of a partition.
     """
 
     start: datetime
@@ -60,10 +60,10 @@ Extent: TypeAlias = OneValue | Bounds
 
 
 def extent(text: str, window: Window | None, column_type: str) -> Extent:
-    """What the partition of a text, or of a time window, is of a column.
+    """Which values of a column belong to the partition of a text, or of a time window.
 
     Raises:
-        ValueError: The text is no value of the type.
+        ValueError: The text is not a value of the type.
     """
     match column_type:
         case "date" if window is not None:
@@ -77,7 +77,7 @@ def extent(text: str, window: Window | None, column_type: str) -> Extent:
 
 
 def _in_time(value: date) -> Any:
-    """What orders the values of a column: a moment by UTC, because a clock that is set back shows some times twice."""
+    """The form in which a column's values are ordered: moments in UTC, as clocks set back show some times twice."""
     return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo is not None else value
 
 
@@ -108,8 +108,8 @@ class Slice:
         """The SQL predicate that selects the slice.
 
         Raises:
-            WriteError: A key that is not a value of its column's type, a window finer than the values of its column, or
-                a window of several days whose key is the value of one of them.
+            WriteError: A key is not a value of its column's type; or a window is finer than the values of its column,
+                has days that are no partition's key, or begins or ends at a local time that occurs twice.
         """
         if not self.partitions:
             return "FALSE"
@@ -130,7 +130,7 @@ class Slice:
 
 
 def _extents(partition: PartitionKey, types: Mapping[str, str]) -> dict[str, Extent]:
-    """What a partition is of each column."""
+    """The extent of a partition in each column."""
     extents = dict[str, Extent]()
     for column, text in partition.values.items():
         try:
@@ -166,7 +166,7 @@ def _literal(value: Value) -> str:
 
 
 def _join(ranges: Iterable[Bounds]) -> list[Bounds]:
-    """Ranges that touch, as one, so that a year of days is one range and not 365."""
+    """The ranges, with those that touch joined, so that a year of days is one range and not 365."""
     joined = list[Bounds]()
     for each in sorted(ranges, key=lambda bounds: _in_time(bounds.start)):
         if joined and _in_time(each.start) <= _in_time(joined[-1].end):
@@ -177,7 +177,7 @@ def _join(ranges: Iterable[Bounds]) -> list[Bounds]:
 
 
 def _check_windows(partition: PartitionKey, types: Mapping[str, str]) -> None:
-    """Refuses a window that is finer than the values of its column, or with days that are the key of no partition."""
+    """Refuses a window that is finer than its column, has days that are no partition's key, or has an ambiguous end."""
     for column, window in partition.windows.items():
         is_within_a_day = window.end - window.start < _SHORTEST_DAY or window.start.date() == window.end.date()
         if types[column] == "date" and is_within_a_day:
@@ -212,7 +212,7 @@ def _is_said_twice(at: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ByValue:
-    """The partitions that are values of a column; several if their keys are one value to it ("01" and "1")."""
+    """Partitions that are values of a column; a value has several if their keys mean the same to it ("01" and "1")."""
 
     column_type: str
     by_value: Mapping[Value, Sequence[str]]
@@ -241,7 +241,7 @@ class ByTime:
         return [text for text in self.texts[max(0, after - 1) : after] if value in self._bounds(text)]
 
     def _bounds(self, text: str) -> Bounds:
-        """Only those that are looked at: Dagster takes 25 microseconds for a window, and there may be 100,000."""
+        """The range of a text, computed on demand: Dagster takes 25 microseconds for one, and there may be 100,000."""
         if text not in self._looked_at:
             bounds = extent(text, self.window(text), self.column_type)
             assert isinstance(bounds, Bounds)
@@ -253,12 +253,12 @@ Inverse: TypeAlias = ByValue | ByTime
 
 
 def inverse(texts: Sequence[str], window: Callable[[str], Window] | None, column_type: str) -> Inverse:
-    """What finds the partitions that a row belongs to: those whose extent has the row's value.
+    """An index from a row's value to the partitions that the row belongs to: those whose extent contains the value.
 
-    Texts with time windows are in the order of time.
+    Texts with time windows have to be in the order of time.
 
     Raises:
-        ValueError: No key is a value of the type; the first of them.
+        ValueError: No key is a value of the type; the error names the first key.
     """
     if window is not None and column_type in _TIMES:
         return ByTime(column_type, texts, window)
@@ -275,7 +275,7 @@ def inverse(texts: Sequence[str], window: Callable[[str], Window] | None, column
 
 def _value(text: str, column_type: str) -> Value:
     match column_type:
-        case "string" if text:  # Delta stores an empty one as NULL
+        case "string" if text:  # Delta stores an empty text as NULL
             return text
         case "tinyint" | "smallint" | "int" | "bigint":
             return _whole_number(text, _BITS[column_type])
@@ -288,12 +288,12 @@ def _value(text: str, column_type: str) -> Value:
 
 
 def _value_in_log(text: str | None, column_type: str) -> Value | None:
-    """The value that a text of the log stands for; None for NULL, and for a time that Python does not know."""
+    """The value of a text of the log; None for NULL, and for a time that Python cannot represent."""
     try:
         match column_type:
             case _ if text is None:
                 return None
-            case "timestamp":  # Spark writes a Z; what has no zone, delta-rs has written, in UTC
+            case "timestamp":  # Spark writes a Z; a text without a zone is from delta-rs, in UTC
                 moment = datetime.fromisoformat(text)
                 return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
             case "timestamp_ntz":

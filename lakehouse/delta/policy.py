@@ -18,41 +18,42 @@ Names: TypeAlias = str | tuple[str, ...] | list[str]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a run may do. A field that is not given has the manager's value, then the word that stands first here.
+    """What a run may do. A field that is not given takes the manager's value, or else the first word listed here.
 
     Args:
         refresh: What a run may read of a source that it reads as changes. `"auto"`: the changes, or everything if that
             takes less work or nothing else is exact. `"incremental"`: the changes, or everything if nothing else is
             exact. `"strict"`: the changes; the run fails if everything would have to be compared, unless a run tag
-            asks for that. `"full"`: everything in each run. A first read is everything under each word, and under each
-            word only the rows that differ are written.
+            asks for that. `"full"`: everything in each run. Under each word, a first read reads everything, and
+            only the rows that differ are written.
         on_new_columns: What to do if a result has a column that the table lacks: `"add"` the column to the table,
             `"ignore"` the column, or `"fail"`.
-        on_new_code: What to do if the code of the asset's function changed and no `code_version` is given, or the text
-            of its `View`, or what a run hands to the function (the source of an input, a value of a resource):
-            `"compare"` everything once and write the rows that differ, `"warn"` and go on, or `"ignore"` it.
+        on_new_code: What to do if the code of the asset's function changed and no `code_version` is given, or if the
+            text of its `View` changed, or what a run passes to the function (the source of an input, a value of a
+            resource): `"compare"` everything once and write the rows that differ, `"warn"` and go on, or `"ignore"` it.
         on_same_rows: What to do if an attempt was lost to another program that changed the same rows (those of touched
             keys, or of the run's partitions, or any): `"retry"` writes again, `"fail"` raises.
         statement: `"auto"` replaces the rows that differ if that takes less work than a MERGE; the table's feed then
             shows an update as a delete and an insert. `"merge"` always merges, so that the feed has pre-images and
             post-images.
-        ignore_config: Fields of the asset's config, and of resources as `"resource.field"`, that decide no row: another
-            value of such a field is no reason to compare everything. None by default.
-        show_rows: At most so many of the rows that a step changed are shown with its materialization, with pre-images
-            and post-images. 0 by default: Dagster's event log keeps for ever what it was given, personal data too.
+        ignore_config: Fields of the asset's config, and of resources as `"resource.field"`, that do not affect rows: a
+            new value of such a field is not a reason to compare everything. No fields by default.
+        show_rows: At most this many of the rows that a step changed are shown with its materialization, with pre-images
+            and post-images. 0 by default: Dagster's event log keeps what it is given for ever, even personal data.
         max_changed: The largest share of the rows of the table, or of the run's partitions, that one step may insert,
             update and delete together, from 0 to 1. A step that would change more fails, and writes nothing, unless a
-            run tag lets it pass. A table that is empty or new is filled whatever the share. Any share by default.
-        outside: What to do if each row of a result lies outside the run's partitions, so that all of them are left out:
+            run tag lets it pass. A table that is empty or new is filled whatever the share. Any share passes by
+            default.
+        outside: What to do if every row of a result lies outside the run's partitions, so that all rows are left out:
             `"warn"` in the log of the run and in the metadata, `"ignore"`, or `"fail"` and write nothing.
         inputs: How far a run reads its inputs: each to its `"newest"` version, or only as far as they `"agree"`. Then
             the table never holds a state that their common sources never had.
-        deletion_vectors: Whether a table that is created with a key keeps deletion vectors, by which a changed row does
+        deletion_vectors: Whether a table that is created with a key keeps deletion vectors, so that changing a row does
             not rewrite its file. `True` by default. pandas and Polars read only tables without vectors.
 
     Raises:
-        ValueError: Another word than these, a negative number of rows, or no share.
-        TypeError: Names of fields that are no texts.
+        ValueError: A word other than these, a negative number of rows, or a share that is not from 0 to 1.
+        TypeError: Names of fields that are not texts.
     """
 
     refresh: Refresh | None = None
@@ -81,7 +82,7 @@ class Policy:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """The policy of fields by name, as metadata holds them."""
+        """The policy with these fields, by name, as metadata holds them."""
         return cls(**given)
 
     @property
@@ -92,7 +93,7 @@ class Policy:
         return values | names
 
     def within(self, outer: "Policy") -> "Policy":
-        """This policy, where it is not given the outer policy."""
+        """This policy, with the outer policy's value for each field that this one does not give."""
         return Policy.of({**outer.given, **self.given})
 
     @property
@@ -143,7 +144,7 @@ def as_names(argument: str, value: Any) -> tuple[str, ...]:
     """A name or several names, as a tuple.
 
     Raises:
-        TypeError: One of them is no text.
+        TypeError: One of them is not a text.
     """
     names = () if value is None else cast("Sequence[Any]", value) if isinstance(value, tuple | list) else (value,)
     if not all(isinstance(name, str) for name in names):

@@ -1,4 +1,4 @@
-"""What an asset says about its Delta table and about its inputs, in the form in which Dagster keeps it: metadata."""
+"""What an asset declares about its Delta table and its inputs, in the form in which Dagster keeps it: metadata."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -21,7 +21,7 @@ class Isolation(Enum):
 
 
 class Declared(Mapping[str, Any]):
-    """A frozen dataclass that is its own metadata: what differs from the defaults, each under a prefix of its own."""
+    """A frozen dataclass that is its own metadata: fields that differ from their defaults, under the class's prefix."""
 
     __slots__ = ()
     _PREFIX: ClassVar[str]
@@ -90,26 +90,27 @@ class Table(Declared):
         properties: Delta table properties, set when the table is created. The change data feed is on, and with a
             key deletion vectors are, unless they are switched off here.
         name: A catalog name (`catalog.schema.table`) instead of a path under the IO manager's root; a part that has
-            dots of its own stands in backticks.
+            dots of its own is written in backticks.
         path: An address of its own instead of a path under that root: absolute, or with a scheme (`s3a://...`). With
-            `name`, where a run creates the table, which is then an external table of the catalog.
+            `name`, this is where a run creates the table, which is then an external table of the catalog.
         on_gap: What to do if the changes of a source can no longer be read: `"reconcile"` compares the full
             result with the table and writes the difference; `"fail"` leaves the decision to you.
         columns: Descriptions by column, kept as comments in the table and shown in Dagster.
-        policy: What a run of this table may do; a field that is not given is the IO manager's.
+        policy: What a run of this table may do; a field that is not given takes the IO manager's value.
         expect: What must hold of each row that a run writes: one condition, or several.
-        trust_key: Of a table that another program writes: whether its readers believe that the key identifies a row.
+        trust_key: For a table that another program writes: whether its readers rely on the key to identify a row.
             The change feed then gives the rows of touched keys, and a key in two rows gives wrong results. By default
             the rows are read from the table.
-        readers: Of a table that another program writes: who reads it besides the tables here, each with the longest
-            time that it may be behind: `{"bi": "14 days"}`. Readers of one's own tables are registered in the table:
+        readers: For a table that another program writes: its readers other than the tables here, each with the longest
+            time that it may be behind: `{"bi": "14 days"}`. A reader of an asset's own table is registered in it:
             `lakehouse readers TABLE --register NAME`.
-        owns: The condition of the rows that runs may rewrite, `"day >= date_sub(:today, 90)"`; all others stay as they
-            are. By default runs may rewrite all rows.
+        owns: The condition of the rows that runs may rewrite, `"day >= date_sub(:today, 90)"`; all other rows stay
+            unchanged. By default runs may rewrite all rows.
 
     Raises:
         ValueError: A combination that no Delta table can have.
-        TypeError: Names of columns that are no texts, a policy that is no `Policy`, expectations that are no `Expect`.
+        TypeError: Column names that are not texts, a policy that is not a `Policy`, or an expectation that is not an
+            `Expect`.
     """
 
     _PREFIX: ClassVar[str] = "lakehouse/"
@@ -189,7 +190,7 @@ class Table(Declared):
 
     @property
     def quarantine(self) -> "Table":
-        """What its quarantine declares: the same layout beside this table, and a row for each number within a key."""
+        """The declaration of its quarantine: next to it, with the same layout, and a row per number within a key."""
         name, path = self.name, self.path
         if name is not None:
             *before, last = name_parts(name)
@@ -200,13 +201,13 @@ class Table(Declared):
         return Table((*self.key_columns, NTH), *layout, name=name, path=path, policy=policy)
 
     def under(self, outer: Policy) -> "Table":
-        """This table, created as its manager's policy says where it says nothing itself."""
+        """This table, with its manager's choice of deletion vectors if its own policy does not choose."""
         vectors = self.policy.within(outer).deletion_vectors
         return replace(self, policy=replace(self.policy, deletion_vectors=vectors))
 
     @property
     def external_path(self) -> str | None:
-        """Where a run creates an external table of a catalog; None of any other table."""
+        """Where a run creates an external table of a catalog; None for any other table."""
         return self.path.rstrip("/") if self.path is not None and self.name is not None else None
 
     @property
@@ -257,7 +258,7 @@ def _isolation(properties: Mapping[str, str]) -> Isolation | None:
 
 
 def _policy(value: Any) -> Policy:
-    """The policy that was given, or that metadata holds by its fields."""
+    """The policy, given as itself or by its fields, as metadata holds it."""
     if isinstance(value, Mapping):
         return Policy.of(cast("Mapping[str, Any]", value))
     if not isinstance(value, Policy):
@@ -282,16 +283,16 @@ class Read(Declared):
 
     Args:
         start: Where a first read starts. `"snapshot"`: the whole source as inserts. A version: the changes
-            after it. A timestamp: the changes committed after it; one without a time zone is in UTC, wherever it runs.
+            after it. A timestamp: the changes committed after it; without a zone it is in UTC, wherever it runs.
         clamp: Whether a start outside the source's available history means the closest available version instead of
             an error.
-        max_versions: At most so many versions in one run, those without rows and those left out not counted; the
-            rest is the next run's.
-        max_bytes: At most so many bytes of changes in one run, by what the same commits say they wrote. A commit
-            is never split, so one larger commit is read alone.
+        max_versions: At most this many versions in one run, not counting versions without rows and versions that are
+            left out; the next run reads on from there.
+        max_bytes: At most this many bytes of changes in one run, by the bytes that these commits record. A commit is
+            never split, so a larger commit is read alone.
         exclude_operations: Operations whose commits are left out whole (`"DELETE"`).
         exclude_metadata: Texts; a commit whose `userMetadata` contains one of them is left out whole.
-        archive: The asset that keeps this source's feed (`Append(changes.log())`): read where the feed itself
+        archive: The asset that keeps this source's feed (`Append(changes.log())`); it is read where the feed itself
             can no longer answer.
 
     Raises:

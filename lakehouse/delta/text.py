@@ -11,7 +11,7 @@ Literal: TypeAlias = str | bytes | int | float | bool | Decimal | date | datetim
 
 
 _PART = re.compile(r"(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`.]+))\.")
-"""A part of a catalog name and the dot behind it."""
+"""A part of a catalog name and the dot after it."""
 
 
 def fold(names: Iterable[str]) -> frozenset[str]:
@@ -25,7 +25,7 @@ def quote(name: str) -> str:
 
 
 def name_parts(name: str) -> tuple[str, ...]:
-    """The parts of a catalog name, split at its dots; a part in backticks may have dots of its own. Not a name: ()."""
+    """The parts of a catalog name, split at its dots; a part in backticks may have dots; () if it is not a name."""
     matches = list(_PART.finditer(f"{name}."))
     if "".join(part.group() for part in matches) != f"{name}.":
         return ()
@@ -43,7 +43,7 @@ _SUFFIXES = {"tinyint": "Y", "smallint": "S", "bigint": "L"}
 def literal(value: Literal, kind: str = "") -> str:
     """A value as a SQL literal of its own type.
 
-    A number, or a time without a zone, is of the type `kind`, that of the column that it stands for.
+    A number, or a time without a zone, gets the type `kind`, which is the type of the column that the value belongs to.
     """
     match value:
         case None:

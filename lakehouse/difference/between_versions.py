@@ -1,4 +1,4 @@
-"""What two versions of one table hold differently, row by row."""
+"""How two versions of one table differ, row by row."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class RowDiff:
 
 @dataclass(frozen=True, slots=True)
 class VersionDiff:
-    """What two versions hold differently; `columns` says in how many updated rows each column differs."""
+    """How two versions differ; `columns` gives the number of updated rows in which each column differs."""
 
     counts: Rows
     rows: tuple[RowDiff, ...]
@@ -44,15 +44,15 @@ class VersionDiff:
 def diff_versions(
     before: TableVersion, after: TableVersion, key: Sequence[str], most: int, touched: DataFrame | None = None
 ) -> VersionDiff:
-    """What two versions of a table hold differently; a column that only one has is NULL in the other.
+    """How two versions of a table differ; a column that only one version has is NULL in the other.
 
-    Whole rows are compared, with their repetitions. Rows of one key that differ are then told in pairs, as updates.
+    Whole rows are compared, with their repetitions. Rows of one key that differ are then paired, as updates.
 
-    The key may have no column: a row is then told by all of its values. A row can differ only if its key is `touched`,
-    where that is given.
+    The key may have no column: a row is then identified by all of its values. If `touched` is given, only rows whose
+    key is in it can differ.
 
     Raises:
-        ReadError: A column of the key is not there.
+        ReadError: A version lacks a column of the key.
     """
     old, new = before.rows(), after.rows()
     names = fold(new.columns)
@@ -73,7 +73,7 @@ def diff_versions(
 
 
 def is_same(before: TableVersion, after: TableVersion) -> bool:
-    """Whether two versions hold the same rows, by the number of rows and the sum of their hashes: no row is moved."""
+    """Whether two versions hold the same rows, by their number and the sum of their hashes: no row is moved."""
     old, new = before.rows(), after.rows()
     if old.schema != new.schema:
         return False
@@ -83,7 +83,7 @@ def is_same(before: TableVersion, after: TableVersion) -> bool:
 
 
 def _alike(old: DataFrame, new: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Both with the columns of both, in one order; a column of two types as text."""
+    """Both frames with the columns of both, in one order; a column of two types becomes text."""
     old = with_lacking(old, new.schema)
     new = with_lacking(new, old.schema)
     kinds = {column.name.lower(): column.dataType for column in old.schema.fields}
@@ -96,9 +96,9 @@ def _alike(old: DataFrame, new: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def _pairs(differing: DataFrame, schema: StructType, key: Sequence[str]) -> DataFrame:
-    """Rows of one key that differ: the first of the earlier version with the first of the later one, and so on.
+    """Pairs of differing rows of one key: the first of the earlier version with the first of the later, and so on.
 
-    Without a key the whole row is its key, and no row has another one to be paired with.
+    Without a key the whole row is its key, and no row has another row to be paired with.
     """
     each = differing.selectExpr(
         f"struct({quote_all(schema.names)}) AS __row",
@@ -127,7 +127,7 @@ def _names_that_differ(schema: StructType, key: Sequence[str]) -> str:
 
 
 def _columns(pairs: DataFrame, schema: StructType, key: Sequence[str]) -> dict[str, int]:
-    """In how many updated rows each column differs, the most first."""
+    """In how many updated rows each column differs, most rows first."""
     names = f"explode({_names_that_differ(schema, key)}) AS {_NAMES}"
     counted = pairs.where(f"{_CHANGE} = 'update'").selectExpr(names).groupBy(_NAMES).count()
     return dict(sorted(((row[0], row[1]) for row in counted.collect()), key=lambda each: (-each[1], each[0])))

@@ -39,7 +39,7 @@ from lakehouse.spark.session import setting
 from lakehouse.spark.types import column_types
 
 REPLACE_ON = "spark.databricks.delta.replaceOn.dataframe.writer.enabled"
-"""Known to every Delta that knows `replaceOn` (4.3 and later); another would ignore it, and replace the whole table."""
+"""Declared by every Delta that has `replaceOn` (4.3 and later). Others would ignore it and replace the whole table."""
 
 
 def statement_by_key(
@@ -55,19 +55,19 @@ def statement_by_key(
     asset: str | None = None,
     stamp: Callable[[DataFrame | Local], DataFrame | Local] = lambda changed: changed,
 ) -> Statement | Skip:
-    """The statement after which the table holds just these rows of the touched keys.
+    """The statement after which the table holds exactly these rows of the touched keys.
 
     Args:
         run: The run.
         rows: The result, of the run's partitions.
-        touched: The keys that it is about; None if it is about all keys.
-        target: The table's rows at `head`, those of the run's partitions.
+        touched: The keys that the result is about; None if it is about all keys.
+        target: The rows of the run's partitions that the table holds at `head`.
         head: The table.
         rest: What remains to be done if no row differs.
-        judge: Receives how many rows differ, and raises an error if these are too many.
-        few: Whether the rows are probably few, of a result that is about all keys.
-        asset: The asset that promised the rows, if not that of the run.
-        stamp: Adds to the rows that differ what is not compared.
+        judge: Receives how many rows differ, and raises an error if there are too many.
+        few: Whether a result that is about all keys probably has few rows.
+        asset: The asset that promised the rows, if it is not the run's.
+        stamp: Adds columns that are not compared to the rows that differ.
     """
     key = run.table.key_columns
     within_key = touched is None or fold(touched.columns) <= fold(key)
@@ -91,17 +91,17 @@ def choose_statement(
     within_key: bool = True,
     same_columns: bool = True,
 ) -> Statement | Skip:
-    """The statement that writes a difference, the first that is possible of these.
+    """The statement that writes a difference: the first of these that is possible.
 
-    - What remains to be done (`rest`) if no row differs; an `Insert` of no row adds columns that the table lacks.
+    - What remains to be done (`rest`) if no row differs; an `Insert` without rows adds columns that the table lacks.
     - An `Insert` (append), if every row that differs is new.
-    - `ReplaceRows` (`replaceWhere`), if a predicate of the keys' own literals says exactly which rows the keys have.
-    - `DeleteMatched` (DELETE) or `ReplaceMatched` (`replaceOn`), in one pass, if the table has few files to look at.
+    - `ReplaceRows` (`replaceWhere`), if a predicate of the keys' own literals selects exactly the rows of the keys.
+    - `DeleteMatched` (DELETE) or `ReplaceMatched` (`replaceOn`), in one pass, if the table has few files to open.
     - `MergeRows` (MERGE): always with `Policy(statement="merge")`, with new columns, or if rows may change their key's
       partition.
 
-    Where the session can carry no transaction with a statement, `ReplaceMatched` takes the place of the last two if it
-    can, otherwise `ReplaceRows` of all rows that the condition of a `MERGE` would reach.
+    Where a statement cannot carry a transaction in this session, `ReplaceMatched` replaces the last two if it can;
+    otherwise it is `ReplaceRows` of all rows that the condition of a `MERGE` would reach.
 
     A write without keys chooses by itself: lakehouse/writes/overwrite.py and lakehouse/writes/append.py.
     """
@@ -137,15 +137,15 @@ def choose_statement(
 
 
 def _rows_beside(run: Run, spark: SparkSession, changed: Local | DataFrame, where: str) -> DataFrame:
-    """The rows that fulfil a condition once a difference is written: those to write, and those with no key of it.
+    """The rows that meet a condition once a difference is written: the rows to write, and the rows of other keys.
 
-    The table is read at no version, so a write of these rows reads it in its own transaction, as a `MERGE` does.
+    The table is read at no pinned version, so a write of these rows reads it in its own transaction, as a `MERGE` does.
     A new row whose key is elsewhere in the table is an error.
     """
     key, keys = run.table.key_columns, [f"__key_{index}" for index in range(len(run.table.key_columns))]
     differing = changed.frame if isinstance(changed, Local) else changed
     named = [f"{quote(column)} AS {alias}" for column, alias in zip(key, keys, strict=True)]
-    # A key that the table held more than once differs by two rows.
+    # A key that the table held more than once has two rows in the difference.
     by_key = differing.selectExpr(*named, OPERATION).groupBy(*keys).agg(F.min(OPERATION).alias(OPERATION))
     on = " AND ".join(same(quote(column), alias) for column, alias in zip(key, keys, strict=True))
     elsewhere = f"CAST(raise_error({literal(breach_text(Breach.ELSEWHERE))}) AS BOOLEAN)"
@@ -159,7 +159,7 @@ def _rows_beside(run: Run, spark: SparkSession, changed: Local | DataFrame, wher
 
 
 def _few_partitions(run: Run, head: Head, *, within_key: bool) -> tuple[str, ...]:
-    """The columns by which a run of the whole table writes into few partitions; none if a key may be anywhere."""
+    """The partition columns, if a run of the whole table may write into few of them; none if a key may be anywhere."""
     return head.partition_columns if within_key and run.slice is None else ()
 
 
@@ -180,8 +180,8 @@ def _rows_to_write(changed: Local | DataFrame) -> DataFrame:
 def _is_one_pass(run: Run, head: Head, counts: Rows, spark: SparkSession) -> bool:
     """Whether opening all files of the table costs less than a `MERGE`, which joins with its files three times.
 
-    Not in a partitioned table, where it would conflict with writers of other partitions; nor for mere updates without
-    deletion vectors, whose files are written again anyway.
+    Not in a partitioned table, where it would conflict with writers of other partitions; nor for updates and deletes
+    without deletion vectors, whose files are written again anyway.
     """
     if head.partition_columns or run.slice is not None or not (head.has_vectors or counts.inserted):
         return False
@@ -196,9 +196,9 @@ def _replaces_on(spark: SparkSession) -> bool:
 
 
 def _matching(key: tuple[str, ...], changed: Local | DataFrame, counts: Rows, *, nulls: bool) -> str | None:
-    """The condition under which a written row replaces a row of the table; None if it has no literals.
+    """The condition under which a written row replaces a row of the table; None if it cannot be written in literals.
 
-    No row replaces a row to delete, so that row is made to match a row that is written anyway.
+    No written row has the key of a row to delete, so that row is made to match a row that is written anyway.
     """
     names = [f"{HELD_BY}.{quote(column)}" for column in key]
     if counts.deleted:
@@ -234,12 +234,12 @@ def _key_or_written_key(key: tuple[str, ...], names: list[str], changed: Local) 
 class _Whereabouts:
     """Where the table may hold the rows that differ, as a condition in literals that holds for each of them.
 
-    By it Delta skips other files, and rivals in other partitions do not conflict.
+    With it, Delta skips other files, and rivals in other partitions do not conflict.
 
     Args:
         run: The run.
         schema: The table's columns.
-        partitions: The partitions that rows leave and those that they enter; None if the rows may be in any.
+        partitions: The partitions that rows leave and that they enter; None if the rows may be in any partition.
         keys: The keys of the rows; None if the rows are not at the driver, or if their keys have no literals.
     """
 
@@ -263,7 +263,7 @@ class _Whereabouts:
         return cls(run, schema, as_set(partitions, of_partitions), as_set(key, changed.values(key)))
 
     def predicate(self, prefix: str = "") -> KeyPredicate:
-        """The condition, exact if it says each key; empty if nothing is known."""
+        """The condition, exact if it names every key; empty if nothing is known."""
         of_keys = None if self.keys is None else self.keys.predicate(prefix)
         terms = [
             self.run.within(self.schema, prefix),
@@ -277,7 +277,7 @@ class _Whereabouts:
 
 
 def _partitions_of(changed: Local, partitions: tuple[str, ...]) -> list[tuple[Literal, ...]] | None:
-    """The partitions that held the rows, and those that will hold them; None if they are not to be named."""
+    """The partitions that held the rows, and those that will hold them; None if they cannot be named."""
     new_values = changed.values(partitions) if partitions else None
     if new_values is None:
         return None

@@ -1,7 +1,7 @@
-"""What a table expects of its rows, evaluated in the plan of a write: counted and told before anything is written.
+"""What a table expects of its rows, evaluated in the plan of a write: counted and reported before any row is written.
 
-What is found goes to who listens: the run keeps it (lakehouse/materialization.py), and logs it as evaluations of asset
-checks (lakehouse/dagster/expectation_checks.py), also if it fails.
+The results go to the listeners: the run keeps them (lakehouse/materialization.py), and logs them as evaluations of
+asset checks (lakehouse/dagster/expectation_checks.py), even if it fails.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -51,12 +51,12 @@ from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import comparable
 
 _ANSWER = "__lakehouse_expect_{}"
-"""The column with what a row answers to the expectation of a number: TRUE, FALSE or NULL."""
+"""The column with the answer of a row to the expectation with this number: TRUE, FALSE or NULL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The rows of a result by what its table expects of them."""
+    """The rows of a result, split by what its table expects of them."""
 
     taken: DataFrame
     rejected: DataFrame | None = None
@@ -74,14 +74,14 @@ def split(asset: str, rows: DataFrame, key: tuple[str, ...], expectations: Seque
 
 
 def judge_rows(run: Run, rows: DataFrame, *, few: bool) -> Judged:
-    """The rows of a result by what its table expects of them, which is evaluated and told.
+    """The rows of a result, split by what its table expects of them, which is evaluated and reported.
 
-    The rows are computed once: a second computation may give other rows, and a row that breaks an expectation in one of
-    the two would be in neither table, or in the table unjudged.
+    The rows are computed once: a second computation may give other rows, and a row that breaks an expectation in only
+    one of the two would be in neither table, or in the table unjudged.
 
     Raises:
         WriteError (UNKNOWN_CONDITION): Spark cannot evaluate an expectation over these rows.
-        WriteError (SCHEMA): They have a column that only a quarantine has.
+        WriteError (SCHEMA): The rows have a column that only a quarantine has.
         ExpectationError: Rows break an expectation that fails the run.
     """
     expectations, key = run.table.expectations, run.table.key_columns
@@ -105,7 +105,7 @@ def _refuse_own_columns(asset: str, columns: Sequence[str]) -> None:
 
 
 def _split(answered: DataFrame, expectations: Sequence[Expect]) -> Judged:
-    """The rows with their answers by what becomes of them."""
+    """The rows, given with their answers, split by what becomes of them."""
     broken = {nth: _is_broken(nth) for nth, each in enumerate(expectations) if each.leaves_out}
     taken = answered.where(~reduce(Column.__or__, broken.values())) if broken else answered
     answers = [_ANSWER.format(nth) for nth in range(len(expectations))]
@@ -113,7 +113,7 @@ def _split(answered: DataFrame, expectations: Sequence[Expect]) -> Judged:
     if not names:
         return Judged(taken.drop(*answers))
     rejected = answered.where(reduce(Column.__or__, names.values()))
-    # In the order of their names, because the order in which they are written decides no row.
+    # In the order of their names, so that the order in which they are declared changes no row.
     listed = F.array_compact(F.array(*(F.when(names[name], F.lit(name)) for name in sorted(names))))
     return Judged(taken.drop(*answers), rejected.withColumn(BROKEN_NAMES, listed).drop(*answers))
 
@@ -121,7 +121,7 @@ def _split(answered: DataFrame, expectations: Sequence[Expect]) -> Judged:
 def evaluate(
     asset: str, rows: DataFrame, key: tuple[str, ...], expectations: Sequence[Expect]
 ) -> tuple[Evaluation, ...]:
-    """What each expectation says of some rows, in one pass over them."""
+    """How some rows meet each expectation, in one pass over the rows."""
     if not expectations:
         return ()
     with _blaming_conditions(asset, rows, expectations):
@@ -130,10 +130,10 @@ def evaluate(
 
 @contextmanager
 def _blaming_conditions(asset: str, rows: DataFrame, expectations: Sequence[Expect]) -> Generator[None]:
-    """Names the condition that fails over rows that Spark can compute, by computing once more what has failed.
+    """Names the condition that failed, if Spark can compute the rows themselves; to find out, both are tried again.
 
     Raises:
-        WriteError (UNKNOWN_CONDITION): It is an expectation that fails.
+        WriteError (UNKNOWN_CONDITION): An expectation fails.
     """
     try:
         yield
@@ -166,9 +166,9 @@ def _can_be_computed(rows: DataFrame) -> bool:
 
 
 def judge_statement(run: Run, statement: Statement | Skip, judged: Column | None = None) -> Statement | Skip:
-    """The statement, once what its table expects of the rows that it inserts and updates is evaluated and told.
+    """The statement, after the expectations of its table are evaluated on the rows that it inserts and updates.
 
-    `judged` says which of these rows are judged; None for all of them.
+    `judged` selects the rows that are judged; None for all of them.
     """
     expectations = run.table.expectations
     if not expectations:
@@ -176,7 +176,7 @@ def judge_statement(run: Run, statement: Statement | Skip, judged: Column | None
     match statement:
         case MergeRows(difference=difference):
             rows = difference.where(f"{OPERATION} <> '{DELETE}'")
-        case Create(rows=rows):  # those of other statements have been computed once, for the comparison
+        case Create(rows=rows):  # rows of other statements were computed once, for the comparison
             rows = keep(rows)
             statement = Create(rows)
         case ReplaceRows(differing=DataFrame() as rows):
@@ -206,7 +206,7 @@ def _with_answers(asset: str, rows: DataFrame, key: tuple[str, ...], expectation
 
 
 def _answer(each: Expect, key: tuple[str, ...], expectations: Sequence[Expect]) -> Column:
-    """What a row answers to an expectation. Of its key only rows are counted that no other expectation leaves out."""
+    """What a row answers to an expectation. A unique key counts only rows that no other expectation leaves out."""
     if not each.is_of_key:
         return F.expr(each.condition)
     conditions = [F.expr(other.condition) for other in expectations if other.leaves_out and not other.is_of_key]
@@ -217,14 +217,14 @@ def _answer(each: Expect, key: tuple[str, ...], expectations: Sequence[Expect]) 
 
 
 def _is_broken(nth: int) -> Column:
-    """Whether a row with its answers breaks the expectation of a number."""
+    """Whether a row with its answers breaks the expectation with a number."""
     return ~F.coalesce(F.col(_ANSWER.format(nth)), F.lit(False))
 
 
 def _evaluate(
     answered: Local | DataFrame, key: tuple[str, ...], expectations: Sequence[Expect]
 ) -> tuple[Evaluation, ...]:
-    """What each expectation says of rows with their answers: a Spark job counts them, unless they are at the driver."""
+    """How rows with their answers meet each expectation: a Spark job counts them, unless they are at the driver."""
     broken = [_is_broken(nth) for nth in range(len(expectations))]
     if isinstance(answered, Local):
         answers = (answered.column(_ANSWER.format(nth)).to_pylist() for nth in range(len(expectations)))
@@ -244,7 +244,7 @@ def _evaluate(
 
 
 def _act(run: Run, evaluations: tuple[Evaluation, ...]) -> None:
-    """Tells what was found, and fails if an expectation says so. Of no row nothing is said."""
+    """Reports what was found, unless there is no row, and fails if an expectation demands it."""
     if not evaluations[0].rows:
         return
     tell(Evaluated(evaluations))
@@ -264,12 +264,12 @@ def with_quarantine(
     *,
     one_each: bool = False,
 ) -> Planned:
-    """The statement of the table, and before it that of its quarantine, if the table has one or had one.
+    """The statement of the table, preceded by that of its quarantine if the table has one or had one.
 
-    With `one_each` a key has one rejected row at most, because later runs may see only some of its rows.
+    With `one_each` a key has at most one rejected row, because later runs may see only some of its rows.
 
     Raises:
-        WriteError (BROKEN_PROMISE): While the rows are written: a key has two, and `one_each`.
+        WriteError (BROKEN_PROMISE): While the rows are written: a key has two rejected rows, with `one_each`.
         WriteError (SCHEMA): The rows do not fit the quarantine.
         TableError (FOREIGN_TABLE): Another program made the table that is there.
     """
@@ -297,9 +297,9 @@ def _run_of_quarantine(spark: SparkSession, run: Run, head: Head | None, *, sets
 def _plan(
     spark: SparkSession, run: Run, judged: Judged, touched: Touched | None, key: tuple[str, ...], *, one_each: bool
 ) -> Statement | Skip:
-    """The statement that sets the quarantine right. If no row is rejected, an empty one costs no job of Spark.
+    """The statement that brings the quarantine up to date. If no row is rejected, an empty one costs no Spark job.
 
-    A quarantine that is not there is made without rows as well, so that others can read it from the first run on.
+    A quarantine that does not exist is created even without rows, so that it can be read from the first run on.
     """
     head, rejected, asset = run.head, judged.rejected, run.name.removesuffix(SUFFIX)
     if not judged.rejects and head is not None and run.ref.log(lambda: spark).live_rows(head.version) == 0:
@@ -322,7 +322,7 @@ def _plan(
 
 
 def with_numbers(rejected: DataFrame, key: tuple[str, ...], *, one_each: bool = False) -> DataFrame:
-    """The rows, each with its number among those of its key: in the order of their values, so always the same.
+    """The rows, each with its number among the rows of its key: by the order of values, so always the same.
 
     With `one_each` a key with two rows breaks a promise (`Breach.TWICE`).
     """
@@ -335,7 +335,7 @@ def with_numbers(rejected: DataFrame, key: tuple[str, ...], *, one_each: bool = 
 
 
 def _with_run_id(changed: Local | DataFrame, run_id: str) -> Local | DataFrame:
-    """The rows to write with the run that writes them. A row that stays keeps the run that put it there."""
+    """The rows to write, with the id of the run that writes them. A row that stays keeps the run that put it there."""
     if not isinstance(changed, Local):
         return changed.withColumn(RUN_ID, F.lit(run_id))
     schema = StructType([*changed.schema.fields, StructField(RUN_ID, StringType())])

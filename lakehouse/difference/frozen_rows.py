@@ -1,6 +1,6 @@
-"""The rows outside of `Table(owns=...)`: none changes sides unseen, and nothing is computed of their keys.
+"""The rows outside of `Table(owns=...)`: no row changes sides unnoticed, and nothing is computed for their keys.
 
-Only where other columns than the key decide can the row of a key be owned in the result and frozen in the table.
+The row of a key can be owned in the result and frozen in the table only where columns outside the key decide.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,14 @@ from lakehouse.spark.progress import FrozenUnread, KeysLeftAlone, Message, tell
 from lakehouse.spark.table_version import TableVersion
 
 _SHOWN = 3
-"""So many keys are named."""
+"""How many keys a message names."""
 
 
 def refuse_changed_sides(run: Run, rows: DataFrame, stored: DataFrame) -> None:
     """Refuses a key whose row in the result is owned and whose row in the table is frozen, or the reverse.
 
-    Only where other columns than the key decide. The rows of both sides are those of the keys that the write is about.
+    There can be one only where columns outside the key decide. `rows` and `stored` are the rows of the keys that the
+    write is about.
 
     Raises:
         WriteError (CHANGED_SIDES): There is such a key.
@@ -53,7 +54,7 @@ def refuse_changed_sides(run: Run, rows: DataFrame, stored: DataFrame) -> None:
 
 
 def without_frozen(run: Run, touched: Touched) -> Touched:
-    """The touched keys without those whose rows are frozen, where the keys tell; how many these are is told."""
+    """The touched keys without those whose rows are frozen, where the keys show it. Reports how many are left out."""
     match touched.touched:
         case SomeKeys() as keys if run.owned is not None and keys.values != []:
             owned = _of_owned(run, keys.distinct, touched.columns)
@@ -70,15 +71,15 @@ def without_frozen(run: Run, touched: Touched) -> Touched:
 
 
 def owned_keys(run: Run, keys: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The keys without those whose rows are frozen, by the names that the table has for their columns."""
+    """The keys without those whose rows are frozen; `names` are the names of their columns in the table."""
     return _of_owned(run, keys, names) or keys
 
 
 def _of_owned(run: Run, keys: DataFrame, names: Sequence[str]) -> DataFrame | None:
-    """The keys whose rows may be owned; None if the keys do not tell.
+    """The keys whose rows may be owned; None if the keys do not show it.
 
-    They tell if the table has their columns in the same types. Of a text they do not: a feed has another one than the
-    table where bytes are no UTF-8. Where a row can change sides, those that a frozen row leaves are looked at too.
+    They show it if the table has their columns in the same types, and no text among them: a text of a feed differs from
+    the table's where bytes are not UTF-8. Where a row can change sides, the keys that a frozen row leaves matter too.
     """
     if run.owned is None or run.head is None or run.may_change_sides or not run.owned.follows_from(names):
         return None
@@ -94,7 +95,7 @@ def _of_owned(run: Run, keys: DataFrame, names: Sequence[str]) -> DataFrame | No
 
 
 def _tell_unread(run: Run, owned: Owned, before: RowCondition, keys: DataFrame) -> DataFrame:
-    """Tells which keys have frozen since the last commit, if they are few. The keys without those frozen before."""
+    """The keys without those frozen before the last commit. Reports the keys that froze since, if they are few."""
     was_owned = "".join(before.pieces)
     rows = compute_once(keys.where(f"({was_owned}) OR ({owned})"), few=True)
     if not isinstance(rows, Local):

@@ -1,11 +1,11 @@
-"""What must be inserted, updated and deleted so that a table is the result: one comparison by key, two engines.
+"""What must be inserted, updated and deleted so that a table becomes the result: one comparison by key, two engines.
 
 Equal rows drop out, so they are neither rewritten nor seen downstream.
 
 - Spark: one plan groups both sides by key. A broken promise is an error inside the plan: it surfaces while the plan is
   computed, before anything is written.
-- The driver, if it has the result: the rows of the table stay where they are. One scan tells for each of them which row
-  of the result has its key, and whether the two are the same. If the result is empty, the scan reads the keys alone.
+- The driver, if it has the result: the rows of the table stay where they are. One scan finds for each of them which row
+  of the result has its key, and whether the two are equal. If the result is empty, the scan reads the keys alone.
 """
 
 from collections import Counter, defaultdict
@@ -30,9 +30,9 @@ from lakehouse.spark.types import comparable
 OPERATION = "__lakehouse_operation"
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 AGAIN = "insert again"
-"""The row of a key that the table held more than once; a `DELETE` of the key stands beside it."""
+"""The operation of a row whose key the table held more than once; a `DELETE` of the key goes with it."""
 HELD = "__lakehouse_held"
-"""What the table holds in some columns, if they are asked for: an array, because a key may be there more than once."""
+"""What the table holds in some columns, if requested: an array, because the table may hold a key more than once."""
 _PROBLEM, _NTH, _DIFFERS = "__lakehouse_problem", "__lakehouse_nth", "__lakehouse_differs"
 
 
@@ -49,10 +49,10 @@ def compare(
     """The difference, found in the cheapest way that is exact; at the driver if it is small.
 
     - Any key may differ: all rows of both sides are grouped by key (`difference`).
-    - At most `one_task_keys` keys are touched: the rows with those, in one task.
+    - At most `one_task_keys` keys are touched: the rows with these keys are compared in one task.
     - The result is at the driver, and the table holds none of its keys: nothing is compared.
-    - The result is at the driver: one scan of the table answers for its keys (`local_difference`).
-    - Otherwise: the rows with touched keys, as in the first way.
+    - The result is at the driver: one scan of the table compares its keys (`local_difference`).
+    - Otherwise: the rows with touched keys are grouped by key, as in the first way.
     """
     if touched is None or touched.is_everything:
         result = with_promises(asset, rows, touched)
@@ -77,7 +77,7 @@ def compare(
 def _result(rows: DataFrame, touched: Touched) -> Local | DataFrame:
     """The result, at the driver if it is small. A result that may not be small is kept, and not computed a second time.
 
-    Many changes are not worth the try: their result is computed while it is compared.
+    With many changes the attempt is not worth it: their result is computed while it is compared.
     """
     if not touched.few:
         return rows
@@ -87,10 +87,10 @@ def _result(rows: DataFrame, touched: Touched) -> Local | DataFrame:
 
 
 def with_promises(asset: str, rows: DataFrame, touched: Touched | None) -> DataFrame:
-    """The result with a column that says which rows lie outside the touched keys (NULL: none of that kind).
+    """The result with a column that has a breach for each row outside the touched keys, and NULL for all other rows.
 
     Raises:
-        ReadError (COLUMN_MISSING): The result lacks a column by which its keys were touched, even if all are touched.
+        ReadError (COLUMN_MISSING): The result lacks a column by which its keys were touched, even if all keys are.
     """
     if touched is not None:
         require(rows.columns, touched.columns, f"The result of '{asset}'")
@@ -123,15 +123,15 @@ def difference(
 ) -> DataFrame:
     """The rows that turn `existing` into `rows`: the table's columns and `OPERATION`, one row per key that differs.
 
-    Both sides are grouped by key in one pass, which finds a key that the result has twice as well; grouping holds
-    two NULLs to be the same, as a key must.
+    Both sides are grouped by key in one pass, which also finds a key that the result has twice. Grouping treats two
+    NULLs as equal, as a key must.
 
     Args:
         rows: What the table should hold, from `with_promises`.
-        existing: What it holds, in the part that the write is about; None if there is no table yet.
+        existing: What the table holds, in the part that the write is about; None if there is no table yet.
         key: The table's key, at least one column.
         one_task: Whether both sides are so small that one task is quicker than a shuffle.
-        partition_columns: Columns whose values in the table are to stand beside each row, as structs in `HELD`.
+        partition_columns: Columns whose values in the table each row is to carry, as structs in `HELD`.
     """
     schema = StructType([column for column in rows.schema.fields if column.name != _PROBLEM])
     named = [_find(schema.names, name) for name in key]
@@ -193,7 +193,7 @@ def local_difference(
 ) -> Local | None:
     """The difference that makes the table hold exactly `rows` for the touched keys; None if Spark must find it.
 
-    The table is None if it is known to hold none of these keys.
+    `target` is None if the table is known to hold none of these keys.
 
     Raises:
         WriteError (BROKEN_PROMISE): A row lies outside the touched keys, or a key occurs twice.
@@ -226,7 +226,7 @@ def _keeps_promises(asset: str, rows: Local, key: tuple[str, ...], touched: Touc
     """Whether the result is known to keep its promises; False if its keys have no literals, so that this is unknown.
 
     Raises:
-        WriteError (BROKEN_PROMISE): It is known not to.
+        WriteError (BROKEN_PROMISE): The result is known to break a promise.
     """
     require(rows.schema.names, touched.columns, f"The result of '{asset}'")
     named = rows.values(key)
@@ -252,7 +252,7 @@ def _without_row(rows: Local, touched: Touched) -> list[tuple[Literal, ...]]:
 def _beside(
     rows: Local, whole: Any, existing: DataFrame, key: tuple[str, ...], partition_columns: tuple[str, ...], how: str
 ) -> DataFrame:
-    """A row for each row of the table: the place of its key in `whole` and whether the two differ, or its own key."""
+    """A row for each row of the table: the place of its key in `whole` and whether the two differ, or else its key."""
     schema = rows.schema
     numbered = whole.append_column(_NTH, pa.array(range(len(whole)), pa.int32()))
     fields = [*_nullable(schema), StructField(_NTH, IntegerType())]
@@ -300,7 +300,7 @@ def _with_operations(rows: Local, arrow: Any, fields: list[StructField], operati
 
 
 def _due(in_table: Sequence[int], differs: Sequence[bool], *, is_row: bool) -> tuple[str, ...]:
-    """What is due for a key that the rows `in_table` of the table have."""
+    """The operations for a key; `in_table` are the places of the answers for the table's rows with this key."""
     match len(in_table):
         case 0:
             return (INSERT,) if is_row else ()
@@ -313,7 +313,7 @@ def _due(in_table: Sequence[int], differs: Sequence[bool], *, is_row: bool) -> t
 
 
 def _with_keys(arrow: Any, columns: tuple[str, ...], keys: Sequence[tuple[Literal, ...]]) -> Any:
-    """The rows, and after them one for each of the keys, with no other value."""
+    """The rows, followed by one row for each of the keys, with NULL in all other columns."""
     listed = zip(*keys, strict=True) if keys else ((),) * len(columns)
     named = {column.lower(): list(values) for column, values in zip(columns, listed, strict=True)}
     schema: Any = pa.schema([field.with_nullable(True) for field in arrow.schema])

@@ -23,7 +23,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """Rows are added, none is read or changed."""
+    """Rows are added; no row is read or changed."""
 
     rows: DataFrame
     why: str
@@ -36,13 +36,13 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class MergeRows:
-    """Rows are inserted, updated and deleted by key, as a difference says.
+    """Rows are inserted, updated and deleted by key, as a difference requires.
 
     Args:
-        difference: The rows, with what is to become of each.
-        counts: How many they are.
-        within: A condition that each differing row of the table fulfils; None if none is known.
-        few: Whether they are at the driver.
+        difference: The rows, each with its operation.
+        counts: How many rows it inserts, updates and deletes.
+        within: A condition that each differing row of the table fulfils; None if no such condition is known.
+        few: Whether the rows are at the driver.
         nulls: Whether a key may be NULL.
     """
 
@@ -61,8 +61,8 @@ class MergeRows:
 class ReplaceRows:
     """The rows of the few keys that differ are replaced by `replaceWhere`: the effect of `MergeRows` in fewer jobs.
 
-    `differing` are those of the rows that are new or changed, where a session can carry no `MERGE` and writes others
-    beside them; None if all are.
+    `differing` are the rows that are new or changed, where a session allows no `MERGE` and writes other rows along with
+    them; None if all rows are new or changed.
     """
 
     rows: DataFrame
@@ -77,7 +77,7 @@ class ReplaceRows:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceMatched:
-    """Rows replace those that they match by `replaceOn`, with one join with the table where a `MERGE` takes three."""
+    """Rows replace the rows that they match, by `replaceOn`: one join with the table, where a `MERGE` takes three."""
 
     rows: DataFrame
     on: str
@@ -117,7 +117,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class MarkOnly:
-    """No row differs: the commit records its mark alone."""
+    """No row differs: the commit only records its mark."""
 
     compared: ClassVar[bool] = True
     counts: ClassVar[None] = None
@@ -132,13 +132,13 @@ class Skip:
 
 
 Statement: TypeAlias = Create | Insert | MergeRows | ReplaceRows | ReplaceMatched | DeleteMatched | Replace | MarkOnly
-"""Each has `compared` (it follows from a comparison with the table, and so holds only for what was compared), `counts`
-(the rows that differ, where a comparison has counted them) and `describe()`."""
+"""Each has `compared` (the statement follows from a comparison with the table, so it holds only for what was compared),
+`counts` (the rows that differ, where a comparison has counted them) and `describe()`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WithQuarantine:
-    """Two statements: of the quarantine of a table, which is executed first, and of the table."""
+    """Two statements: one for the quarantine of a table, which is executed first, and one for the table."""
 
     run: Run
     first: Statement | Skip
@@ -146,7 +146,7 @@ class WithQuarantine:
 
 
 Planned: TypeAlias = Statement | Skip | WithQuarantine
-"""What the plan of a write comes to."""
+"""What the plan of a write results in."""
 
 
 def of_table(planned: Planned) -> Statement | Skip:
@@ -155,17 +155,17 @@ def of_table(planned: Planned) -> Statement | Skip:
 
 
 DELETE_WHERE_EXISTS = "spark.databricks.delta.delete.allowExistsSubquery"
-"""Allows a `DELETE` with an `EXISTS` subquery, as Delta's own `replaceOn` uses.
+"""Allows a `DELETE` with an `EXISTS` subquery, which Delta's own `replaceOn` uses too.
 
 Off by default, because Delta evaluates the source twice, and a source with other rows the second time would delete
-wrong rows. Ours is deterministic: a local relation, or a checkpoint.
+wrong rows. The source here is deterministic: a local relation, or a checkpoint.
 """
 HELD_BY, TAKEN_BY = "__lakehouse_table", "__lakehouse_rows"
-"""What the condition of a `ReplaceMatched` calls the table and the rows."""
+"""The aliases of the table and of the written rows in the condition of a `ReplaceMatched`."""
 
 
 def replaced_rows(statement: Statement) -> Rows | None:
-    """How many rows a replacement inserts, updates and deletes; None of another statement, which Delta counts right."""
+    """How many rows a replacement inserts, updates and deletes; None for others, which Delta counts correctly."""
     match statement:
         case ReplaceRows(counts=counts) | ReplaceMatched(counts=counts):
             return counts

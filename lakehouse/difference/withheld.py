@@ -1,4 +1,4 @@
-"""A plan that the policy of its table does not let pass: it would change too much, or its result lies elsewhere."""
+"""A plan that its table's policy refuses: it changes too much, or its result lies outside the run's partitions."""
 
 from fractions import Fraction
 from typing import assert_never
@@ -31,7 +31,7 @@ def refuse_many_changes(spark: SparkSession, run: Run, statement: Statement | Sk
 
     Raises:
         WriteError (TOO_MANY_CHANGES): The share is larger, and no run tag lets the run pass.
-        DefinitionError: The table has no key, so nobody knows which of its rows differ.
+        DefinitionError: The table has no key, so it is not known which of its rows differ.
     """
     share = run.asset.policy.max_changed
     if share is None or head is None or "max_changed" in run.request.allowed:
@@ -76,12 +76,12 @@ def _rows_of(spark: SparkSession, run: Run, head: Head) -> int:
 def judge_outside(
     run: Run, result: DataFrame, stored: DataFrame | None, statement: Statement | Skip, *, whole: bool
 ) -> None:
-    """Tells, or refuses by policy, that all rows of a result lie outside the run's partitions.
+    """Reports, or refuses by policy, that all rows of a result lie outside the run's partitions.
 
-    A result that speaks of some keys alone may well be about rows of other partitions, as those of a late day. It
-    counts only if the table holds no row of the run's partitions either.
+    A result that is about some keys alone may well have only rows of other partitions, such as those of a late day. It
+    is reported or refused only if the table holds no row of the run's partitions either.
 
-    A `whole` result speaks of all rows of the run's partitions.
+    A `whole` result is about all rows of the run's partitions.
 
     Raises:
         WriteError (BROKEN_PROMISE): All rows lie outside, and the policy refuses that.

@@ -21,10 +21,10 @@ For users: docs/reference/errors.md.
   x UpkeepError                 a reader cannot be registered, or a table cannot be kept in shape; nothing was changed
   x StaleInputsError            the table is not what the run started from; the step runs again
 
-A class is a subject, or what the library itself tells apart. Each constructor of a class has a code and builds its
-sentence from what it is given, which the error keeps as attributes: what happened, to which table, at which versions;
-what is true now; what to do. A definition or a call that is plainly wrong is a DefinitionError, ReadError or WriteError
-with a sentence.
+A class stands for a subject, or for a case that the library itself distinguishes. Each constructor of a class has a
+code and builds its message from its arguments, which the error keeps as attributes: what happened, to which table, at
+which versions; what is true now; what to do. A definition or a call that is plainly wrong raises a DefinitionError,
+ReadError or WriteError with a message alone.
 """
 
 from lakehouse.errors.base import *

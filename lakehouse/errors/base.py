@@ -29,8 +29,8 @@ ALLOW = "lakehouse/allow/"
 
 
 Allowed: TypeAlias = Literal["max_deleted", "version", "max_changed"]
-"""A word of that tag: of an extract more deletions than `max_deleted`, or an extract of which nobody can tell its
-order; of any table more changes than `max_changed`."""
+"""A word of that tag. It lets through an extract with more deletions than `max_deleted`, an extract whose order is not
+known (`version`), or, for any table, more changes than `max_changed`."""
 
 
 class LakehouseError(Exception):
@@ -42,7 +42,7 @@ class LakehouseError(Exception):
     """
 
     code: str = "LAKEHOUSE"
-    """What documents and searches find, as `lakehouse.<code>`: it stays, whatever becomes of the sentences."""
+    """The name for documents and searches, as `lakehouse.<code>`: it stays the same when the sentences change."""
     is_temporary: bool = False
     """Whether another try may succeed: with another session, other rivals, other executors."""
 
@@ -77,20 +77,20 @@ def with_code(code: str, *, is_temporary: bool = False) -> Callable[[Callable[_P
 
 
 def in_short(error: Exception) -> str:
-    """What an error says, in one line: one of ours says what happened, another one its class and its first line."""
+    """An error in one line: what happened, if it is of this package; of any other, its class and its first line."""
     if isinstance(error, LakehouseError):
         return error.happened.partition("\n")[0]
     return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
 
 def clause(text: str) -> str:
-    """A text that stands inside one of our sentences, which brings its own full stop."""
+    """A text for use inside a sentence of a message: without a full stop of its own."""
     return text.strip().rstrip(".")
 
 
 @dataclass
 class Gathered:
-    """What was refused of definitions, in spite of which the rest of them is looked at."""
+    """The definitions that were refused, while the other definitions are still looked at."""
 
     errors: list[tuple[str | None, Exception]] = field(default_factory=list[tuple[str | None, Exception]])
     unread: set[str] = field(default_factory=set[str])
@@ -122,7 +122,7 @@ def gather() -> Generator[Gathered]:
 
 @contextmanager
 def raise_first() -> Generator[None]:
-    """Raises what is refused within, although it is asked for within `gather`."""
+    """Raises what is refused within, even if this is inside `gather`."""
     token = _GATHERED.set(None)
     try:
         yield
@@ -132,7 +132,7 @@ def raise_first() -> Generator[None]:
 
 @contextmanager
 def apart(asset: str | None = None) -> Generator[None]:
-    """Within stands what can be refused without a word about what follows."""
+    """Gathers an error raised inside it, if this is inside `gather`, so that what follows is still looked at."""
     try:
         yield
     except LakehouseError as error:

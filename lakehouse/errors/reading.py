@@ -70,7 +70,7 @@ class ReadError(LakehouseError):
     @classmethod
     @with_code("NO_CUT")
     def no_cut(cls, asset: str, waits: Sequence[object]) -> Self:
-        """A first read of inputs that stand for one state of their sources at no version of theirs."""
+        """A first read of inputs that stand for one state of their sources at none of their versions."""
         return cls(
             f"'{asset}' cannot begin, because its inputs have never stood for one state of their sources. It waits for "
             f"{'; and for '.join(map(str, waits))}.",
@@ -92,7 +92,7 @@ class ReadError(LakehouseError):
     @classmethod
     @with_code("MISSING_FILE", is_temporary=True)
     def missing_file(cls, asset: str, problem: str) -> Self:
-        """A data file that a version of a table names, and that does not exist."""
+        """A data file that a version of a table names, but that does not exist."""
         return cls(
             f"The result of '{asset}' needs a file that does not exist: {clause(problem)}.",
             "Nothing was written. If a VACUUM removed the file from an old version while this run was reading, run it "

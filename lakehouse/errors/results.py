@@ -96,7 +96,7 @@ class WriteError(LakehouseError):
     def bad_event(
         cls, asset: str, rule: str, key: Mapping[str, str | None], sequence: str | None, columns: Sequence[str]
     ) -> Self:
-        """An event of which `scd.type1` or `scd.type2` cannot say what follows from it."""
+        """An event from which `scd.type1` or `scd.type2` cannot conclude what holds."""
         wrong, remedy = _EVENT_RULES[rule]
         values = ", ".join(f"{name}={_or_null(value)}" for name, value in key.items())
         where = f"; columns: {', '.join(columns)}" if columns else ""
@@ -135,7 +135,7 @@ class WriteError(LakehouseError):
     @classmethod
     @with_code("COMPUTE", is_temporary=True)
     def compute(cls, asset: str, problem: str, why: str) -> Self:
-        """Spark lost a result, or what the result is computed from, for a reason that passes."""
+        """Spark lost a result, or what the result is computed from, for a temporary reason."""
         return cls(
             f"Spark failed while it computed the result of '{asset}': {clause(problem)}.",
             f"Nothing was written. The cause is temporary ({clause(why)}): run it again.",
@@ -144,7 +144,7 @@ class WriteError(LakehouseError):
     @classmethod
     @with_code("UNEXPLAINED")
     def unexplained_failure(cls, asset: str, problem: str) -> Self:
-        """A result could not be computed or written, and the cause is none that this library knows."""
+        """A result could not be computed or written, for a cause that this library does not know."""
         return cls(
             f"The result of '{asset}' could not be computed or written: {clause(problem)}.",
             "Nothing was written. Spark does not name the asset's expression as the cause, and the cause is not "
@@ -154,7 +154,7 @@ class WriteError(LakehouseError):
     @classmethod
     @with_code("REFRESH_REFUSED")
     def refresh_refused(cls, asset: str, why: str, remedy: str) -> Self:
-        """A full refresh of a table whose source no longer tells what the table holds."""
+        """A full refresh of a table whose source no longer has all that the table holds."""
         return cls(
             f"A full refresh of '{asset}' {clause(why)}.",
             f"Nothing was written. Run it without the run tag {FULL_REFRESH}. {remedy}",
@@ -215,7 +215,7 @@ class HistoryError(WriteError):
     @classmethod
     @with_code("TRACK_CHANGED")
     def track_changed(cls, asset: str, was: str, now: str) -> Self:
-        """A history that is to track other columns than the ones by which its past was cut into rows."""
+        """A history that is to track columns other than those by which its past was cut into rows."""
         return cls(
             f"The history '{asset}' has tracked {was} and is to track {now}, so rows of its past would have ended at "
             f"other times.",
@@ -230,7 +230,7 @@ class ExtractError(WriteError):
     @classmethod
     @with_code("UNKNOWN_EXTRACT")
     def unknown_extract(cls, asset: str, version: str, reason: str) -> Self:
-        """An extract of which nobody can tell whether it is older than the table's."""
+        """An extract that cannot be compared with the table's: it is not known which of the two is older."""
         return cls(
             f"Nobody can tell whether extract {version} of '{asset}' is newer than its table: {clause(reason)}.",
             f"Nothing was written. If the extract is the one that the table is to hold, materialize once with the run "
@@ -250,7 +250,7 @@ class ExtractError(WriteError):
     @classmethod
     @with_code("DELETIONS_HELD_BACK")
     def deletions_held_back(cls, asset: str, version: str, lacks: str) -> Self:
-        """An extract that would delete more rows than it may, or without rows: most often a failed delivery."""
+        """An extract without rows, or one that would delete more rows than it may: most often a failed delivery."""
         return cls(
             f"Extract {version} of '{asset}' {lacks}.",
             f"Nothing was written. If these rows are gone at the source, materialize once with the run tag "

@@ -18,7 +18,7 @@ class DefinitionError(LakehouseError):
     @classmethod
     @with_code("MISSING_KEY")
     def missing_key(cls, asset: str, write: str) -> Self:
-        """A write by key to a table that declares none."""
+        """A write by key to a table that declares no key."""
         article = "an" if write[0] in "AEIOU" else "a"
         return cls(
             f"Asset '{asset}' returns {article} {write} but its table declares no key. Add metadata=Table(key=...)."
@@ -39,7 +39,7 @@ class DefinitionError(LakehouseError):
     @classmethod
     @with_code("CONDITION")
     def condition(cls, asset: str, condition: str, why: str) -> Self:
-        """A text of an expectation, or of `owns`, that is no condition on the columns of one row."""
+        """A text of an expectation, or of `owns`, that is not a condition on the columns of one row."""
         return cls(
             f"Asset '{asset}' has the condition ({condition}) on rows of its table, but {clause(why)}. Write a "
             f"condition that is true or false of one row, and compute what it needs as a column of the result."
@@ -98,7 +98,7 @@ class SetupError(LakehouseError):
     @classmethod
     @with_code("OF_CLASSIC_SPARK")
     def of_classic_spark(cls, what: str) -> Self:
-        """A function or a column of PySpark that was made before anything said that Spark is a Connect server."""
+        """A function or a column of PySpark that was made before PySpark could know that Spark is a Connect server."""
         return cls(
             f"{what} uses a function or a column of PySpark that was made for classic Spark, and Spark is a Spark "
             f"Connect server here. PySpark decides that where `@F.udf` or `F.col(...)` stands at the top of a module: "

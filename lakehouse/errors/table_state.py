@@ -25,11 +25,11 @@ _ADVICE = {
     ),
     "INSUFFICIENT_PERMISSIONS": "Let the user of the runs SELECT and MODIFY {table}, and SELECT its sources.",
 }
-"""What to do about conditions whose own sentence does not say so."""
+"""What to do about conditions of Delta or a catalog whose own sentence does not advise it."""
 
 Adoption: TypeAlias = Literal["compare", "go on", "take the extract", "refuse", "quarantine"]
 """How an asset can adopt the table of another program: it compares the rows with its result, adds later rows to them,
-takes its extract instead of them, or refuses, because it keeps a past, or the rows that a table rejected."""
+takes its extract instead of them, or refuses, because it keeps a past or is the quarantine of another table."""
 
 
 class TableError(WriteError):
@@ -57,7 +57,7 @@ class TableError(WriteError):
     @classmethod
     @with_code("DELTA_REFUSED")
     def delta_refused(cls, asset: str, table: str, condition: str, problem: str) -> Self:
-        """Delta or a catalog refused what a run asks of a table, for a reason that stays until somebody changes it."""
+        """Delta or a catalog refused what a run asks of a table, for a reason that does not pass by itself."""
         advice = _ADVICE.get(condition.split(".", maxsplit=1)[0], "").format(table=table)
         return cls(
             f"A run of '{asset}', whose table is {table}, is refused: [{condition}] {clause(problem)}.",
@@ -137,7 +137,7 @@ def _way(asset: str, adoption: Adoption) -> str:
 
 
 class CommitError(LakehouseError):
-    """A commit that rivals came before, or of which nobody knows whether it is in the table."""
+    """A commit that was lost to rivals, or that may or may not be in the table."""
 
     @classmethod
     @with_code("CONFLICT", is_temporary=True)
@@ -222,8 +222,8 @@ class SessionError(LakehouseError, ConnectionError):
     def server_lost(cls, root: Path, reason: str) -> Self:
         """The Spark server of a root ended while this process used it.
 
-        A commit in progress is in the table or not, never in part. The next run finds out from the log and continues,
-        on a new server.
+        A commit in progress is in the table as a whole or not at all. The next run finds out from the log and
+        continues, on a new server.
         """
         return cls(
             f"The Spark server of {root} ended while it was used: {reason} What was committed stays, and nothing is "

@@ -1,4 +1,4 @@
-"""The text of a view that cannot be kept, or not be read: what stands where in it, and the way out."""
+"""The text of a view that cannot be kept, or cannot be read: what is wrong, where, and what to write instead."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ from lakehouse.errors.base import clause
 from lakehouse.errors.setup import DefinitionError
 
 WORDS = 60
-"""So many characters of the text an error shows."""
+"""How many characters of the text an error shows at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class TextPlace:
 
 
 class ViewError(DefinitionError):
-    """The text of a view that says what cannot be kept.
+    """A view whose text asks for something that cannot be kept.
 
     Args:
         code: A stable word for what is refused.
         what: What the text says, and why that cannot be kept: a sentence.
-        place: Where the text says it; None if that is no place in the text.
+        place: Where the text asks for it; None if it has no place in the text.
         remedy: What to write instead, as sentences.
         asset: The asset whose view the text is, if that is known.
         file: The file that holds the text, if that is known.
@@ -62,6 +62,6 @@ class ViewError(DefinitionError):
 
 
 def shown(file: str) -> str:
-    """The path of a file as messages have it: from the current directory, if the file is below that."""
+    """The path of a file as messages show it: from the current directory, if the file is below that."""
     path, here = Path(file), Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else file

@@ -1,4 +1,4 @@
-"""What answers if the feed no longer does: an archive of it; for a history, the source's own past."""
+"""What answers if the feed no longer does: an archive of the feed, or for a history the source's own past."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -69,9 +69,9 @@ class Unanswered(Enum):
 
 
 def ask_archive(archive: TableRef, source: Source, range_: VersionRange) -> Archived | Unanswered:
-    """What an archive holds of a range of its source.
+    """What an archive holds of a range of its source, or why it does not answer.
 
-    It answers for what its log says that it holds (`held_upto`), if it has the columns of the source.
+    It answers for the versions that its log shows it to hold (`held_upto`), if it has the columns of the source.
     """
     log = archive.log(lambda: source.at.spark)
     head = log.head()
@@ -90,7 +90,7 @@ def ask_archive(archive: TableRef, source: Source, range_: VersionRange) -> Arch
 
 
 def ask_archive_by_log(archive: TableRef, source: Source, range_: VersionRange) -> Archived | Unanswered:
-    """As `ask_archive`, and Spark is not started for a log that nothing else can read."""
+    """Like `ask_archive`, but does not start Spark for a log that only Spark can read."""
     return Unanswered.ONLY_SPARK if archive.why_only_spark() is not None else ask_archive(archive, source, range_)
 
 
@@ -102,8 +102,8 @@ def _columns(log: Log, at: TableVersion) -> frozenset[str]:
 def held_upto(archive: str, log: Log, head: Head | None, source: TableVersion, range_: VersionRange) -> int | None:
     """The last version of a range up to which an archive holds every change, by its own log; None if it cannot answer.
 
-    It answers only if an asset of this lakehouse has appended to it every change of the same source and no other, of no
-    fewer partitions, from the start of the range on, and if nobody else has changed its rows.
+    It answers only if an asset of this lakehouse has appended every change of this source to it, from the start of the
+    range on and of all partitions that are read, has read no other source, and if nobody else has changed its rows.
     """
     cursor = find_cursor(log, head, archive)
     if head is None or not isinstance(cursor, Known):
@@ -120,21 +120,23 @@ def held_upto(archive: str, log: Log, head: Head | None, source: TableVersion, r
 
 
 def archived_after(archive: TableRef, source: TableVersion) -> int | None:
-    """The version of its source after which an archive holds every change; None if its commits do not say."""
+    """The version of its source after which an archive holds every change; None if its commits do not record it."""
     log = archive.log(lambda: source.spark)
     cursor = find_cursor(log, log.head(), archive.name)
     return cursor.mark.log_after if isinstance(cursor, Known) else None
 
 
 def archive_begins(changes: SourceRead, cursor: Cursor, log: Log, head: Head | None) -> int | None:
-    """The version of the source after which a table holds every change once, when the log of these changes is appended.
+    """The source's version after which a table holds every change once, when the log of these changes is appended.
 
-    - A table that says so, that nobody else has changed, and whose position these changes follow: as before.
-    - A table that went on from a later version, or that somebody else has changed: from these changes on, and not below
-      the version after which it began, under which a clone holds rows of another table.
-    - A table that has read another source of this name: from these changes on, beyond the versions of the other source,
-      because the rows do not say of which source they are.
-    - A table whose position is lost: None, because nobody knows which rows it holds.
+    - A table that records such a version, that nobody else has changed, and whose position these changes follow: the
+      recorded version.
+    - A table that went on from a later version, or that somebody else has changed: from these changes on, but not below
+      the recorded version. Below it, a clone holds rows of another table.
+    - A table that has read another source of this name: from these changes on, above the versions of the other source,
+      because the rows do not show which source they come from.
+    - A table whose position is lost, or that has no position of this source: None, because it is not known which rows
+      it holds.
     """
     begins = changes.range.upto if changes.is_initial else changes.range.after
     match cursor:
@@ -159,7 +161,7 @@ def archive_begins(changes: SourceRead, cursor: Cursor, log: Log, head: Head | N
 def read_backwards(changes: SourceRead, log: Log) -> SourceRead | None:
     """The longest tail of the source's history that can be read: the rows of its first version, and the feed since.
 
-    Where a tail can be read, so can each shorter one; so the longest is searched for by halves.
+    If a tail can be read, so can every shorter one, so a binary search finds the longest.
 
     Returns:
         The same range as a feed, with its times; None if nothing before its last version can be read.
@@ -170,7 +172,7 @@ def read_backwards(changes: SourceRead, log: Log) -> SourceRead | None:
     longest = _tail(changes, log, head, commits)
     if longest is not None:
         return longest
-    unreadable, readable = 0, len(commits) - 1  # of the last version alone there is no past
+    unreadable, readable = 0, len(commits) - 1  # the last version alone has no past
     while readable - unreadable > 1:
         middle = (unreadable + readable) // 2
         tail = _tail(changes, log, head, commits[middle:])
@@ -182,7 +184,7 @@ def read_backwards(changes: SourceRead, log: Log) -> SourceRead | None:
 
 
 def _contiguous(log: Log, upto: int) -> tuple[Commit, ...]:
-    """The commits up to a version, back to where one is missing; the oldest first."""
+    """The commits from a version back to the first one that is missing; oldest first."""
     commits: list[Commit] = []
     for commit in log.commits(upto):
         if commit.version != upto - len(commits):
@@ -192,7 +194,7 @@ def _contiguous(log: Log, upto: int) -> tuple[Commit, ...]:
 
 
 def _tail(changes: SourceRead, log: Log, head: Head, commits: tuple[Commit, ...]) -> SourceRead | None:
-    """The first commit's rows as inserted by that commit, and what the later ones changed; None if unreadable."""
+    """The rows after the first commit, as inserted by it, and the changes of the later commits; None if unreadable."""
     first, at = commits[0], changes.source_at
     since = commits if first.is_first else commits[1:]
     if _is_unreliable(log, head, at, commits, since):
@@ -223,9 +225,9 @@ def _tail(changes: SourceRead, log: Log, head: Head, commits: tuple[Commit, ...]
 def _is_unreliable(
     log: Log, head: Head, at: TableVersion, commits: tuple[Commit, ...], since: tuple[Commit, ...]
 ) -> bool:
-    """Whether the feed of the commits, or the rows of the first one, may be other rows than there were."""
+    """Whether the feed of the commits, or the rows of the first one, may differ from the rows that there were."""
     freed = any(commit.freed_columns != frozenset() for commit in since)
-    if freed and not commits[0].is_first:  # its rows have columns by other names
+    if freed and not commits[0].is_first:  # the first commit's rows have other column names
         return True
     if why_unreliable(log, since, at, maps=head.maps_columns or freed) is not None:
         return True
@@ -233,12 +235,12 @@ def _is_unreliable(
 
 
 def restate(asset: str, source: Source, position: Position | None, archive: TableRef | None, moment: str) -> SourceRead:
-    """The changes of a source whose commits came at a moment or later, with their times.
+    """The changes of a source that were committed at a moment or later, with their times.
 
-    The moment is as the run tag gives it: ISO 8601, in UTC if it has no zone.
+    The moment is the text of the run tag: ISO 8601, in UTC if it has no zone.
 
     Raises:
-        HistoryError (RESTATE_REFUSED): The moment is none, or the archive does not hold what came since.
+        HistoryError (RESTATE_REFUSED): The text is not a moment, or no archive holds every change since.
     """
     at, after = _millis(asset, moment), None
     if archive is not None:

@@ -1,4 +1,4 @@
-"""What one run knows about its asset: from the definition, from a user's run tags, and from what its write says."""
+"""What one run knows about its asset: from the definition, from a user's run tags, and from its write."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from lakehouse.errors import Adoption, Allowed
 from lakehouse.spark.table_version import TableRef
 
 UNREAD = "unread"
-"""What thaws the rows that have frozen since the last commit, so that their changes are read once."""
+"""The value of `UserRequest.thaw` that thaws the rows frozen since the last commit: their changes are still read."""
 
 
 class PastRows(Enum):
@@ -27,11 +27,11 @@ class PastRows(Enum):
     APPENDED = "appended"
     """Every row stays as it was added."""
     KEPT = "kept"
-    """Rows that hold now follow the source; rows of the past stay, even if the source forgets them."""
+    """Current rows follow the source; rows of the past stay, even if the source no longer has them."""
 
     @property
     def is_final(self) -> bool:
-        """Whether rows that earlier runs wrote stay under new code, and under another definition."""
+        """Whether the rows that earlier runs wrote stay when the code or the definition changes."""
         match self:
             case PastRows.APPENDED | PastRows.KEPT:
                 return True
@@ -54,19 +54,19 @@ class Asset:
 
     Args:
         name: The asset key, its parts joined by "/".
-        table: What it declares.
+        table: What the asset declares about the table.
         ref: Where the table is.
         past: What its write does with the rows of earlier runs.
         read_options: The options of each source that it reads as changes, by the name of the source.
         inputs: The name of the source behind each input, by the name of the input.
-        values: The sources that its function takes as values; its other inputs hand over nothing.
+        values: The sources that its function takes as values; its other inputs pass nothing to the function.
         code_version: Its code version.
         code: The code of its function; None if its code version stands for it, or if it cannot be read.
-        policy: What a run may do: the table's policy, then the manager's.
-        has_query: Whether a query gives its rows. Then touched keys are counted before a row is computed, and other
-            columns of a source are a reason to compute it again.
+        policy: What a run may do: the table's policy, completed by the manager's.
+        has_query: Whether its rows are the result of a query. Then touched keys are counted before a row is computed,
+            and a change of a source's columns is a reason to compute the result again.
         follows_snapshot_inputs: Whether a snapshot input that moved is a reason to compute the result again.
-        changes_are_kept: Whether a `History` or an `Append` reads the changes of the table, each of which it keeps.
+        changes_are_kept: Whether a `History` or an `Append` reads the changes of the table and keeps each of them.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Asset:
     def position_in(self, reads: Mapping[str, Position], source: str, table_id: str) -> Position | None:
         """How far a source has been read. An `Append` also finds a renamed source by its table id.
 
-        Otherwise a first read would add everything again. A copied directory has the same table id, so only names that
+        Otherwise a first read would add every row again. A copied directory has the same table id, so only names that
         the asset no longer reads count as former names.
         """
         if source in reads or self.past is not PastRows.APPENDED:
@@ -114,11 +114,11 @@ class Asset:
         return next((at for at in former if at.table == table_id and not at.is_snapshot), None)
 
     def must_record_code(self, mark: Mark) -> bool:
-        """Whether a mark lacks the code or has another, so that it would be believed, or compared, more than once."""
+        """Whether the code must be recorded: each run would believe a mark without it, and compare after other code."""
         return self.code is not None and self.policy.new_code != "ignore" and not self.code.is_as_in(mark.code)
 
     def why_new_code(self, mark: Mark) -> str | None:
-        """Which code is another than that of a mark, as half a sentence; None if none is, or if it decides nothing."""
+        """Which code differs from that of a mark, as half a sentence; None if none does, or if code decides nothing."""
         if self.code is None or self.policy.new_code == "ignore":
             return None
         return self.code.why_other(mark.code)
@@ -129,12 +129,12 @@ class UserRequest:
     """What a user asks of a run, about one of its assets; by default nothing.
 
     Args:
-        compare: Why a user asked to compare everything; None if no one did.
-        go_on_from: The version of the source from which a refused `Append` continues, or "now"; of a `History` only
-            "now".
-        allowed: What is let through that would be refused.
-        restate_from: From when a history is to be told again: a time, or the version of an extract.
-        thaw: The condition of frozen rows that the run may rewrite too, or `UNREAD`.
+        compare: Why a user asked to compare everything; None if no user did.
+        go_on_from: The version of the source from which a refused `Append` continues, or "now"; for a `History`
+            only "now".
+        allowed: What is let through that would otherwise be refused.
+        restate_from: From when a history is to be restated: a time, or the version of an extract.
+        thaw: The condition that selects the frozen rows that the run may rewrite too, or `UNREAD`.
     """
 
     compare: str | None = None
@@ -150,7 +150,7 @@ class UserRequest:
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """What the mark of the run's commit keeps of the request."""
+        """The parts of the request that the mark of the run's commit records."""
         restated = () if self.restate_from is None else (f"restated from {self.restate_from}"[:200],)
         thawed = () if self.thaw in (None, UNREAD) else (f"thawed {self.thaw}"[:200],)
         return *restated, *thawed, *(f"allowed {each}" for each in sorted(self.allowed))
@@ -158,13 +158,13 @@ class UserRequest:
 
 @dataclass(frozen=True, slots=True)
 class ViewReport:
-    """What a `View` says of itself in a run.
+    """What a `View` reports about itself in a run.
 
     Args:
         computed: What was computed, and why, as a clause.
         followed: How its tables are followed, as sentences.
-        lineage: The columns of sources, each after the source's name, of which each column of the result takes its
-            value.
+        lineage: For each column of the result, the columns of sources from which it takes its value, each as the name
+            of the source and the name of the column.
     """
 
     computed: str
@@ -174,16 +174,16 @@ class ViewReport:
 
 @dataclass(frozen=True, slots=True)
 class WriteFacts:
-    """What a write says of itself, for the mark of its commit and the page of its asset; each kind has its own parts.
+    """What a write reports for the mark of its commit and the page of its asset; each kind has its own parts.
 
     Args:
-        extract: Of extracts: the version of the extract that the table holds after this run.
-        scope: Of extracts: the digest of the scope; None also if it has too many values.
-        columns: Of a `Merge`: the digest of the columns of the result.
-        query: Of a `View`: its query, once the result was planned.
-        sums: Of counts and sums: their digest.
-        view: Of a `View`: what it says of itself.
-        archives_source: Of an `Append`: whether it adds the whole log of its one source.
+        extract: For extracts: the version of the extract that the table holds after this run.
+        scope: For extracts: the digest of the scope; None also if the scope has too many values.
+        columns: For a `Merge`: the digest of the columns of the result.
+        query: For a `View`: its query, once the result is planned.
+        sums: For a table of counts and sums: their digest.
+        view: For a `View`: what it reports about itself.
+        archives_source: For an `Append`: whether it adds the whole log of its one source.
     """
 
     extract: ExtractVersion | None = None
@@ -197,12 +197,12 @@ class WriteFacts:
 
 @dataclass(frozen=True, slots=True)
 class OtherTable:
-    """The other table, of a table and its quarantine, as the marks of both name it; empty without a quarantine.
+    """For a table its quarantine, for a quarantine its table, as the marks of both name it; empty without a quarantine.
 
     Args:
-        version: The version of the quarantine that goes with the commit; in the run of a quarantine, of the table.
+        version: The version of the quarantine that goes with the commit; in a quarantine's run, the table's version.
         quarantine: The table id of the quarantine.
-        sets_all: Whether the run of a quarantine sets all of it (or of its partitions), and not the rows of some keys.
+        sets_all: Whether the run of a quarantine sets all of it (or of its partitions), not only the rows of some keys.
     """
 
     version: int | None = None

@@ -74,8 +74,8 @@ class Changes:
         """The rows inserted in the range, without the feed's columns.
 
         Raises:
-            ReadError (NOT_APPEND_ONLY): The source updated or deleted rows in the range. Where its commits do not say,
-                that is found while the rows are read, as a WriteError (BROKEN_PROMISE), and nothing is written.
+            ReadError (NOT_APPEND_ONLY): The source updated or deleted rows in the range. If its commits do not record
+                that, reading the rows finds it: a WriteError (BROKEN_PROMISE) is raised, and nothing is written.
         """
         for commit in self._read.commits_of_feed:
             if commit.rows.updated or commit.rows.deleted:
@@ -119,8 +119,8 @@ class Changes:
 
         Args:
             keys: Columns of the source that are columns of the key; they need not identify a row.
-            also: A condition on rows that concern every key, such as truncates: a change of one touches all keys, and
-                `rows` has such rows whatever their own key.
+            also: A condition on rows that concern every key, such as truncates: a change of such a row touches all
+                keys, and `rows` contains such rows whatever their own key.
             expressions: Further columns of the key, each as an expression over a row of the source:
                 `customer="lower(trim(customer))"`. `rows` has them under these names.
 
@@ -155,7 +155,7 @@ class Changes:
 
 
 def read_of(changes: Changes) -> SourceRead:
-    """What the run reads of the source: for the library, whose own use of a frame says nothing of a result."""
+    """What the run reads of the source, for the library: its own use of a frame must not count as the function's."""
     match changes:
         case Changes(read):
             return read

@@ -26,8 +26,8 @@ class Times:
 
     Args:
         since: The time of the version after which the range begins; None if nothing was read before.
-        of: The time of each version of the range; where everything is compared, that of the last one alone.
-        upto: The time of its last version.
+        of: The time of each version of the range; if everything is compared, only that of the last version.
+        upto: The time of the last version of the range.
     """
 
     since: int | None
@@ -36,10 +36,10 @@ class Times:
 
 
 def times_of(commits: Iterable[tuple[int, int]], before: tuple[int, int] | None = None) -> dict[int, int]:
-    """The time of each version: what its commit says, yet later by a millisecond than the version before at least.
+    """The time of each version: that of its commit, but at least one millisecond later than the version before.
 
     Args:
-        commits: Versions and what their commits say, in the order of the versions; some may be missing.
+        commits: Versions and the times in their commits, in the order of the versions; some may be missing.
         before: The version before them, and its time; None if nothing was read before.
     """
     times: dict[int, int] = {}
@@ -56,13 +56,13 @@ LOG_NAMES = {CHANGE: "change_type", VERSION: "commit_version", TIMESTAMP: "commi
 
 
 def as_inserted(rows: DataFrame, version: int, committed: int) -> DataFrame:
-    """Rows as the feed gives those that a commit inserted; its time is in milliseconds since the epoch."""
+    """Rows in the form in which the feed gives inserted rows; `committed` is in milliseconds since the epoch."""
     at = F.timestamp_millis(F.lit(committed))
     return rows.withColumns({CHANGE: F.lit(INSERT), VERSION: F.lit(version).cast("bigint"), TIMESTAMP: at})
 
 
 def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Local | None:
-    """The source's rows with the keys of a range, at its end; None if the images may be inexact.
+    """The source's rows with the keys of a range, as of the end of the range; None if the images may be inexact.
 
     None also if a key is NULL, because in SQL a unique key may be NULL in many rows.
     """
@@ -79,7 +79,7 @@ def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Loc
 
 
 def _newest(key: Sequence[Any], versions: Any) -> tuple[Any, Any]:
-    """The places of the images of each key's newest version, and the number of the key of each image."""
+    """The indexes of the images of each key's newest version, and for each of these images the number of its key."""
     names = [str(index) for index, _ in enumerate(key)]
     table: Any = pa.table([*key, versions, pa.array(np.arange(len(versions)))], names=[*names, "version", "place"])
     table = table.sort_by([*((name, "ascending") for name in names), ("version", "descending")]).combine_chunks()
@@ -107,7 +107,7 @@ class Everything:
     Args:
         reason: Why the known position is not continued; None at a first read.
         newest: The commit of the version that is read; None if it was cleaned up.
-        for_cost: Whether it could be continued, and that would take more work.
+        for_cost: Whether the position could be continued, but that would take more work.
     """
 
     reason: str | None = None
@@ -138,9 +138,9 @@ class Feed:
     Args:
         rows: The rows that changed, with the feed's three columns; at the driver if they are few.
         via: How they were read if the plain feed could not answer; None if it could.
-        commits: The commits that were read; none if an archive has them.
+        commits: The commits that were read; empty if the rows come from an archive.
         archived: Whether the rows come from an archive, and not from Delta's feed.
-        newest: The commit at the end of the range, if an archive has the range; None if that was cleaned up.
+        newest: The commit at the end of the range, if the rows come from an archive; None if it was cleaned up.
     """
 
     rows: DataFrame | Local
@@ -155,7 +155,7 @@ class Feed:
 
 
 def tells_otherwise(feed: Feed, columns: Iterable[StructField]) -> bool:
-    """Whether the feed has a value in one of the columns that may be another one in the table.
+    """Whether the feed has a value in one of the columns that may differ from the value in the table.
 
     An expression over such a value may give a key that no row has.
     """
@@ -167,7 +167,7 @@ Content: TypeAlias = Everything | Nothing | Feed
 
 
 class Use(Enum):
-    """What an asset's function took of a source that it reads as changes.
+    """What an asset's function took from a source that it reads as changes.
 
     SOURCE: the whole source. CHANGED_ROWS: rows of the feed. KEYS: touched keys. TOUCHED_ROWS: the rows of a frame that
     have touched keys.
@@ -186,9 +186,9 @@ class SourceRead:
     Args:
         source_at: The source, pinned at the end of the range.
         range: The versions.
-        content: What is in them.
+        content: What is read of these versions.
         commits: The commits of the range; empty if everything is read, or if an archive answers.
-        behind: Versions that a limit left to the next run.
+        behind: How many versions a limit left to later runs.
         key: The columns that identify a row of the source in every version of the range; empty if unknown.
         refusal: Why the table's own position was refused; None unless a run tag named the version to continue from.
         times: When the versions of the range were committed; None unless the asset keeps a history.
@@ -260,7 +260,7 @@ class SourceRead:
         return self.feed.withColumnsRenamed(LOG_NAMES)
 
     def is_log(self, rows: DataFrame) -> bool:
-        """Whether rows are what `log` is, untouched, and the log of every commit of the range."""
+        """Whether a frame is the unedited `log`, and this log covers every commit of the range."""
         whole = not isinstance(self.content, Feed) or self.content.archived or self.content.commits == self.commits
         return whole and rows is self.log
 
@@ -276,12 +276,12 @@ class SourceRead:
 
     @property
     def are_of_the_feed(self) -> bool:
-        """Whether the changes come from Delta's feed; an archive, or the whole source, needs another way."""
+        """Whether the changes come from Delta's feed, and not from an archive or the whole source."""
         return isinstance(self.content, Feed) and not self.content.archived
 
     @property
     def read_no_feed(self) -> bool:
-        """Whether no feed is read to compute: it was already read, there is none, or the source is read instead."""
+        """Whether computing reads no feed: it was already read, there is none, or the source is read instead."""
         match self.content:
             case Feed(rows=rows):
                 return isinstance(rows, Local)
@@ -290,15 +290,15 @@ class SourceRead:
 
     @property
     def gave_changes(self) -> bool:
-        """Whether the function took the changed rows, as an `Append` must. Of a first read the source is these rows."""
+        """Whether the function took the changed rows, as an `Append` must. At a first read the source is these rows."""
         return Use.CHANGED_ROWS in self.uses or (self.is_initial and Use.SOURCE in self.uses)
 
     @property
     def gave_a_part(self) -> bool:
-        """Whether the function took rows about the changes alone: an `Overwrite` of them would lose all other rows.
+        """Whether the function took only rows about the changes: an `Overwrite` of them would lose all other rows.
 
-        Whoever takes the whole source beside touched keys only looks which keys they are. Taking the source beside
-        changed rows proves nothing, because a line of a log may do that.
+        A function that takes the whole source in addition to touched keys only looks which keys they are. Taking the
+        source in addition to changed rows proves nothing, because a line that logs something may do that.
         """
         if self.is_initial:
             return False

@@ -1,4 +1,4 @@
-"""What is decided for all inputs of a run together, and what a table allows: values alone, without a source."""
+"""What is decided for all inputs of a run together, and what a table allows: from values alone, without a source."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class Reconcile:
     Args:
         reason: Why, as a clause.
         on_request: Whether a user asks for it.
-        for_cost: Whether the changes could be read as well, and would take more work.
+        for_cost: Whether the changes could be read instead, but that would take more work.
     """
 
     reason: str
@@ -85,7 +85,7 @@ class Refuse:
     Args:
         reason: Why, as the second half of a sentence.
         remedy: What to do, as a sentence.
-        after: How far the table has read the source; `NOTHING_READ` if it does not say.
+        after: How far the table has read the source; `NOTHING_READ` if that is not known.
     """
 
     reason: str
@@ -112,7 +112,7 @@ def decision_for_all(
 
 
 def decision_by_policy(asset: Asset, decision: Reconcile | Refuse) -> Reconcile | Refuse:
-    """The decision, or a refusal if the policy allows no comparison that nobody asked for."""
+    """The decision, or a refusal if no user asked for the comparison and the policy requires that."""
     match decision:
         case Reconcile(reason=reason, on_request=False) if asset.policy.chosen_refresh == "strict":
             return Refuse(reason, strict_remedy(asset))
@@ -133,7 +133,7 @@ class NeedOfAllRows(Enum):
 
 
 class PolicyAnswer(Enum):
-    """What a policy says of computing all rows."""
+    """What a policy decides about computing all rows."""
 
     COMPUTED = "all rows are computed"
     WARNED = "all rows are computed, and the log of the run warns of that"
@@ -175,7 +175,7 @@ _OF_COST: Mapping[Refresh, PolicyAnswer] = {
 
 
 def may_replace(asset: Asset, head: Head | None) -> bool:
-    """Whether all rows may replace a table: no policy counts how many differ, and no reader keeps each change."""
+    """Whether all rows may replace a table: no policy limits how many rows change, and no reader needs each change."""
     names = () if head is None else (name for name in head.properties if name.startswith(READER))
     has_readers = not all(name.startswith(READER + BRANCH_READER) for name in names)
     return asset.policy.max_changed is None and not asset.changes_are_kept and not has_readers
@@ -187,10 +187,10 @@ def replaces_all_rows(need: NeedOfAllRows, asset: Asset, head: Head | None, tabl
     A comparison costs little if the table has few rows.
 
     Args:
-        need: Why all rows are computed. Any other than cost leaves open whether many rows differ.
+        need: Why all rows are computed. Only `COST` implies that many rows differ.
         asset: The asset.
         head: Where the table stands.
-        table_rows: About how many rows the table holds; None if nobody knows.
+        table_rows: About how many rows the table holds; None if that is not known.
     """
     is_large = table_rows is not None and table_rows > limits().compared_rows
     return need is NeedOfAllRows.COST and is_large and may_replace(asset, head)
@@ -199,7 +199,7 @@ def replaces_all_rows(need: NeedOfAllRows, asset: Asset, head: Head | None, tabl
 def computes_everything(asset: Asset) -> bool:
     """Whether each run reads everything, because the policy says so.
 
-    Rows of the past cannot be computed again, nor those of an input that leaves rows of its source out.
+    Never for rows that cannot be computed again: rows of the past, or of an input that leaves rows of its source out.
     """
     match asset.past:
         case PastRows.COMPUTED | PastRows.DELIVERED:
@@ -214,14 +214,14 @@ def _comparison_by_policy(asset: Asset) -> Reconcile | None:
 
 
 def _decision_without_position(asset: Asset, reason: str) -> Reconcile | Refuse:
-    """The decision for a table whose marks do not say what it has read."""
+    """The decision for a table whose marks do not show what it has read."""
     if asset.past is PastRows.APPENDED:
         return Refuse(reason, lost_remedy(asset.name))
     return Reconcile(reason) if asset.table.on_gap == "reconcile" else Refuse(reason, remedy(asset, Read()))
 
 
 def _decision_for_other_definition(asset: Asset, reason: str) -> Reconcile | Refuse:
-    """The decision for a table whose rows another definition gave."""
+    """The decision for a table whose rows were written under another definition."""
     match asset.past:
         case PastRows.COMPUTED | PastRows.DELIVERED:
             return Reconcile(reason)
@@ -232,7 +232,7 @@ def _decision_for_other_definition(asset: Asset, reason: str) -> Reconcile | Ref
 
 
 def compares_new_code(asset: Asset, *, leaves_rows_out: bool) -> bool:
-    """Whether everything is compared if the code of the asset's function is another than before."""
+    """Whether everything is compared if the code of the asset's function has changed."""
     keeps_rows = asset.past.is_final or leaves_rows_out or asset.policy.chosen_refresh == "strict"
     return asset.incremental and asset.policy.new_code == "compare" and not keeps_rows
 
@@ -240,9 +240,9 @@ def compares_new_code(asset: Asset, *, leaves_rows_out: bool) -> bool:
 def warning_of_new_code(
     asset: Asset, cursor: Cursor, definition: Mapping[str, str], together: Reconcile | Refuse | None
 ) -> str | None:
-    """What the log says of code, or of what is handed to it, that changed although nothing is compared for that.
+    """The warning that code, or what is passed to it, changed although nothing is compared because of that; else None.
 
-    None if there is nothing to say. The query of a `View` is held against its mark, whatever other code says.
+    The code of a `View` whose new code is compared does not count: `why_other_query` compares its query with the mark.
     """
     if together is not None or not asset.incremental or not isinstance(cursor, Known):
         return None
@@ -272,7 +272,7 @@ def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ..
         WriteError (REFRESH_REFUSED): A full refresh of a history, or of a table that is kept from extracts.
     """
     if asset.incremental and len(partitions) > 1:
-        # Each partition has a position of its own: a run of several would begin at the least, and end at no one's.
+        # Each partition has a position of its own, so a run of several could not continue from one position.
         raise ReadError(
             f"'{asset.name}' reads Changes, and each of its partitions has a position of its own, so one run cannot "
             f"write {len(partitions)} of them ({partitions[0]} to {partitions[-1]}).",
@@ -300,7 +300,7 @@ def refuse_request(asset: Asset, request: UserRequest, partitions: tuple[str, ..
 def comparison_by(asset: Asset, request: UserRequest) -> Reconcile | None:
     """The comparison of everything that a user asks for; None if no user does.
 
-    A history goes on from now by a comparison: it takes the rows of its source as they are, and no change before.
+    A history goes on from now by a comparison: it takes the present rows of its source, and no earlier change.
     """
     if request.compare is not None:
         return Reconcile(request.compare, on_request=True)
@@ -312,9 +312,9 @@ def comparison_by(asset: Asset, request: UserRequest) -> Reconcile | None:
 
 
 def recomputes(asset: Asset, read: Read) -> bool:
-    """Whether the table is to be what a recompute of the whole source gives.
+    """Whether the table has to equal a recompute from the whole source.
 
-    It need not be if the table only appends, or if an input leaves changes out.
+    It need not if the table only appends, or if the input leaves changes out.
     """
     return asset.past.is_comparable and read.is_whole
 
@@ -348,9 +348,9 @@ def _why_redefined(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> s
 
 
 def _why_new_code(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> str | None:
-    """Which code, or what a run hands to it, is another than that of a mark; None if none is, or if it does not count.
+    """Why the code, or what a run passes to it, differs from a mark; None if it does not, or if code does not count.
 
-    A code version that is given stands for the code, and not for what it is handed.
+    A given code version stands for the code, but not for what is passed to it.
     """
     why = asset.why_new_code(mark)
     if why is not None or asset.policy.new_code == "ignore" or mark.definition is None:
@@ -361,14 +361,14 @@ def _why_new_code(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> st
 def why_other_query(asset: Asset, cursor: Cursor, query: QueryDigest) -> str | None:
     """Why the rows of the position are those of another query, as a clause; None if they are not.
 
-    A code version that is given stands for the text, and not for the columns of the tables that it names.
+    A given code version stands for the text of the query, but not for the columns of the tables that the text names.
     """
     text_counts = asset.code_version is None and asset.policy.new_code == "compare"
     return query.why_other(cursor.mark.query, text_counts=text_counts) if isinstance(cursor, Known) else None
 
 
 def _comparison_of_new_code(asset: Asset, mark: Mark, definition: Mapping[str, str]) -> Reconcile | None:
-    """The comparison after a change of the code. A digest is weaker than a code version, so it refuses nothing."""
+    """The comparison after a change of the code. A digest proves less than a code version, so it refuses no run."""
     why = _why_new_code(asset, mark, definition)
     if why is None or not compares_new_code(asset, leaves_rows_out=bool(partial_sources(definition))):
         return None

@@ -1,4 +1,4 @@
-"""The changes of a pinned source's range as rows: by its feed, or by comparing two versions."""
+"""The changes of a pinned source's range as rows: from its feed, or by comparing two versions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ def replaced_within(commits: tuple[Commit, ...]) -> str | None:
 
 
 def _predicate(commit: Commit) -> str | None:
-    """Only for our own commits: another program's predicate may depend on the session or its time zone (ADR 39)."""
+    """The predicate of an own overwrite: that of another program may depend on its session or time zone (ADR 39)."""
     predicate = commit.parameters.get("predicate")
     if mark_in(commit) is None or commit.operation != "WRITE" or commit.parameters.get("mode") != "Overwrite":
         return None
@@ -42,7 +42,7 @@ def _predicate(commit: Commit) -> str | None:
 
 
 def feed_by_commit(at: TableVersion, commits: tuple[Commit, ...], first: int, last: int) -> DataFrame:
-    """The feed of a range of versions, each read by itself. A version whose feed fails is compared with the one before.
+    """The feed of a range, read version by version. A version whose feed fails is compared with the version before it.
 
     The versions `first` to `last` have one schema.
     """
@@ -78,7 +78,7 @@ def _compare(at: TableVersion, commit: Commit) -> DataFrame:
 _Range: TypeAlias = tuple[TableRef, str, int, str | None, tuple[Commit, ...]]
 """A table, its id, the version whose schema the rows have, a predicate, and the commits."""
 _Read: TypeAlias = Callable[[int, int], DataFrame]
-"""The feed of the versions from one to another."""
+"""Reads the feed from a first version to a last one."""
 _Piece: TypeAlias = tuple[int, int, Mapping[str, str]]
 """The first and the last version of a piece, and the columns that were renamed after it."""
 
@@ -97,9 +97,9 @@ class _FeedPlan:
     Args:
         at: The table, pinned at the end of the range.
         pieces: The pieces of the range.
-        within: A condition that every row of them fulfils; None if none is known.
+        within: A condition that every row of the pieces fulfils; None if none is known.
         weighed: The commits whose changes are weighed.
-        many: Whether their commits tell more rows than come to the driver.
+        many: Whether the commits changed more rows, by their metrics, than come to the driver.
     """
 
     at: TableVersion
@@ -119,7 +119,7 @@ class _FeedPlan:
         return find_contradiction(self.weighed, images_of(types)) or rows
 
     def _frame(self, feed: _Read) -> DataFrame:
-        """The rows, by today's names: a piece may have a column by another one."""
+        """The rows under the present column names: a piece may have a column under a former name."""
         today = self.at.rows()
         fits = [fit(feed(first, last), renames, today) for first, last, renames in self.pieces]
         for where in filter(None, (self.at.where, self.within)):
@@ -133,7 +133,7 @@ class _FeedPlan:
 
 @dataclass(slots=True)
 class Feeds:
-    """The feeds that a run has read: the last ones that came to the driver, together within the limit of one feed."""
+    """The feeds that a run keeps for its other assets: the last that came to the driver, within a limit of bytes."""
 
     _feeds: list[_Held] = field(default_factory=list[_Held])
 
@@ -147,7 +147,7 @@ class Feeds:
         via = None if len(pieces) == 1 else f"the feed in {len(pieces)} pieces"
         range_ = (at.ref, at.table_id, at.version, at.where, commits)
         for feed in self._feeds:
-            if feed.range == range_:  # for this session; the one that read it may be another
+            if feed.range == range_:  # in this session: another one may have read it
                 return Feed(Local(at.spark, feed.schema, feed.arrow), via, commits)
         within = replaced_within(commits) if stable else None
         plan = _FeedPlan(at, pieces, within, telling(log, commits), at.where is None and _are_many(commits))
@@ -172,7 +172,7 @@ class Feeds:
 
 
 def _are_many(commits: tuple[Commit, ...]) -> bool:
-    """Whether commits tell more rows than come to the driver. Some tell none."""
+    """Whether commits changed more rows than come to the driver; False if a commit does not record how many."""
     images = sum((commit.rows for commit in commits), NO_ROWS).images
     return images is not None and images > limits().driver_rows
 
@@ -180,8 +180,8 @@ def _are_many(commits: tuple[Commit, ...]) -> bool:
 def _pieces(commits: tuple[Commit, ...]) -> list[_Piece]:
     """Runs of versions that one scan of the feed can read, each with the columns renamed after it.
 
-    Commits without rows are left out at the ends, so a table that was only compacted for a month is still read
-    from its first real change; a commit that was left out, or changed the schema, ends a piece.
+    Commits without rows are left out at both ends, so a table that was only compacted for a month is still read from
+    its first real change. A commit that the input leaves out, or that changed the schema, ends a piece.
     """
     pieces: list[tuple[int, int]] = []
     current: list[Commit] = []
@@ -214,7 +214,7 @@ def _renamed_after(version: int, renames: list[tuple[int, str, str]]) -> Mapping
 
 
 def fit(feed: DataFrame, renames: Mapping[str, str], rows: DataFrame) -> DataFrame:
-    """A piece of the feed under the column names and types of the source as it is at the end of the range."""
+    """A piece of the feed under the column names and types that the source has at the end of the range."""
     named = feed.withColumnsRenamed(dict(renames))
     refuse_other_fields(named.schema, rows.schema)
     rows_of_feed = conform(named, StructType([*rows.schema.fields, *(named.schema[name] for name in LOG_NAMES)]))

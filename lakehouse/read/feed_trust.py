@@ -1,4 +1,4 @@
-"""A pinned source, and whether the feed of its commits is believed: by what its log says, and by the number of rows."""
+"""A pinned source, and whether the feed of its commits is believed: judged by its log, and by the number of rows."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ class Source:
         log: Its log.
         head: Where it stood.
         key: The declared key columns of the source; empty if it declares none.
-        trusts_key: Whether the key is believed of commits that no asset made.
+        trusts_key: Whether the key is believed to be unique if no asset has ever written the table.
         is_exact: Whether a run reads up to the pinned version, whatever the limits of the input.
     """
 
@@ -41,7 +41,7 @@ class Source:
 def why_disbelieved(
     source: Source, at: TableVersion, commits: tuple[Commit, ...], later: tuple[Commit, ...], *, is_recomputed: bool
 ) -> str | None:
-    """Why a table would become wrong by the feed of a batch, by what the log says; None if it would not."""
+    """Why the feed of a batch would make a table wrong, judged by the log; None if it would not."""
     maps = source.head.maps_columns or any(commit.freed_columns != frozenset() for commit in commits)
     wrong = why_unreliable(source.log, commits, at, maps=maps)
     if wrong is None and not source.head.maps_columns:
@@ -52,9 +52,9 @@ def why_disbelieved(
 
 
 def why_off(log: Log, head: Head, read: Iterable[Commit], commits: tuple[Commit, ...]) -> str | None:
-    """Why the feed lacks a commit, by what the log says of when it was switched off and on; None if it lacks none.
+    """Why the feed lacks a commit, by when the log shows that it was switched off and on; None if it lacks none.
 
-    Where the log does not say, the feed counts as on, because a read finds out.
+    Where the log does not show that, the feed counts as on, because a read finds out.
     """
     turns = {commit.version for commit in commits if commit.keeps_feed is not None or _may_switch(commit)}
     if not commits or (head.keeps_feed and not turns):
@@ -92,12 +92,12 @@ def why_unreliable(log: Log, commits: tuple[Commit, ...], at: TableVersion, *, m
 
 
 def why_laid_out_since(log: Log, later: Iterable[Commit], at: TableVersion) -> str | None:
-    """Why a feed that ends before some commits cannot be read after them; None if it can.
+    """Why a feed that ends before the commits `later` cannot be read after them; None if it can.
 
-    Delta reads the files of an older commit with the newest version's partition columns: a column that is a
-    partition's by now is then NULL in every row (Delta: `CDCReaderBase`, legacy schema mode).
+    Delta reads the files of an older commit with the newest version's partition columns: a column that has become a
+    partition column is then NULL in every row (Delta: `CDCReaderBase`, legacy schema mode).
 
-    These are the commits after the feed's last version, up to the newest that Spark may have seen.
+    `later` are the commits after the feed's last version, up to the newest that Spark may have seen.
     """
     suspects = [commit for commit in later if not commit.is_quiet and _may_change_layout(commit)]
     if not suspects:
@@ -110,7 +110,7 @@ def why_laid_out_since(log: Log, later: Iterable[Commit], at: TableVersion) -> s
 
 
 def _why_laid_out_behind(source: Source, at: TableVersion, later: tuple[Commit, ...]) -> str | None:
-    """Why the feed is wrong if a commit between the batch and the pinned version changed the layout of the source."""
+    """Why the feed is wrong because a commit between the batch and the head changed the source's layout; else None."""
     newest = later[-1].version if later else at.version
     if newest < source.head.version:  # the rest is read only if the layout differs
         then, now = (source.log.file_schema(version) for version in (at.version, source.head.version))
@@ -123,7 +123,7 @@ def _why_laid_out_behind(source: Source, at: TableVersion, later: tuple[Commit, 
 def why_laid_out_meanwhile(source: Source, at: TableVersion) -> str | None:
     """Why the feed is wrong if the layout of the source changed after the pin: Spark read it by the newest version.
 
-    A log that only Spark can read is not asked once more, which would take three statements.
+    A log that only Spark can read is not read once more, because that would take three statements.
     """
     if source.head.maps_columns or source.log.file_schema(at.version) is None:
         return None
@@ -138,7 +138,7 @@ def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: H
     widens = head.widens_types and any(not commit.is_quiet for commit in commits)
     if not widens and not any(_may_retype(commit) for commit in commits):
         return None
-    # Nothing has a type before the first commit of a table.
+    # Before the first commit of a table there are no types.
     since = max(commits[0].version - 1, 0)
     before, after = (_types(log, at, version) for version in (since, commits[-1].version))
     if before is None or after is None:
@@ -148,7 +148,7 @@ def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: H
 
 
 def _may_retype(commit: Commit) -> bool:
-    """Whether the commit may change a type, or end the time in which others might."""
+    """Whether the commit may change a type, or switch type widening on or off, by which other commits change types."""
     parameters = " ".join(value or "" for value in commit.parameters.values()).lower()
     return commit.operation in RETYPING or ("TBLPROPERTIES" in commit.operation and "enabletypewidening" in parameters)
 
@@ -166,7 +166,7 @@ def _types(log: Log, at: TableVersion, version: int) -> Mapping[str, str] | None
 
 
 def _names_taken_again(log: Log, commits: Iterable[Commit], at: TableVersion) -> frozenset[str]:
-    """Columns whose names belonged to other columns within the commits: no feed shows that all their values differ."""
+    """Columns whose names belonged to other columns during the commits: no feed shows that all their values changed."""
     freed = _freed_by(log, commits)
     if freed == frozenset():
         return frozenset()
@@ -178,8 +178,8 @@ def _names_taken_again(log: Log, commits: Iterable[Commit], at: TableVersion) ->
 def _changed_layout(log: Log, commits: Iterable[Commit]) -> Commit | None:
     """The first commit that removed files whose layout differs from the table's layout after it.
 
-    Delta's feed reads a removed file as if it were one of the version that removed it: a column that was a partition's
-    is then NULL in the deleted rows, and a number too large for the column's new type another number.
+    Delta's feed reads a removed file as if it belonged to the version that removed it. A former partition column is
+    then NULL in the deleted rows, and a number too large for the column's new type becomes another number.
     """
     for commit in commits:
         if commit.is_first or commit.is_quiet or not _may_change_layout(commit):
@@ -202,15 +202,15 @@ def _laid_out_by(commit: Commit) -> str:
 
 
 def _freed_by(log: Log, commits: Iterable[Commit]) -> frozenset[str] | None:
-    """The names that commits took from columns, which other columns may have now; None: any name.
+    """The names that commits took from columns, and that other columns may have now; None if it may be any name.
 
-    A RESTORE undoes what the commits that it undoes dropped and renamed.
+    A RESTORE counts as taking the names that the commits undone by it had taken.
     """
     names = frozenset[str]()
     for commit in commits:
         freed = commit.freed_columns
         if commit.operation == "REPLACE COLUMNS":
-            freed = None  # it tells the columns that remain
+            freed = None  # it names only the columns that remain
         elif commit.operation == "RESTORE":
             freed = (
                 None
@@ -264,7 +264,7 @@ class Telling:
 
     Args:
         commit: The commit.
-        growth: By how many rows the table grew, by the files of the commit; None if no statistics say it.
+        growth: By how many rows the table grew, by the files of the commit; None if they lack statistics.
     """
 
     commit: Commit
@@ -281,7 +281,7 @@ class Telling:
 
 
 def telling(log: Log, commits: Iterable[Commit]) -> tuple[Telling, ...]:
-    """The commits that tell their changes themselves. Our own are left out, because Delta writes their changes."""
+    """The commits that tell their changes themselves. Own commits are left out, because Delta writes their changes."""
     others = {commit.version: commit for commit in commits if not commit.is_quiet and mark_in(commit) is None}
     if not others:
         return ()
@@ -295,7 +295,7 @@ def find_contradiction(commits: Iterable[Telling], images: Mapping[int, Images])
 
 
 def images_of(rows: Local | DataFrame) -> dict[int, Images]:
-    """How many images the feed has of each version. Rows that are not at the driver are counted by a job of Spark."""
+    """How many images the feed has of each version. Rows that are not at the driver are counted by a Spark job."""
     types = dict[int, Counter[str]]()
     for version, change, count in _counts(rows):
         types.setdefault(version, Counter())[change] += count

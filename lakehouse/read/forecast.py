@@ -25,7 +25,7 @@ class Reading(Enum):
 
 
 WHOLE = (Reading.FIRST, Reading.EVERYTHING)
-"""All rows, of an input that is followed."""
+"""The ways to read all rows of an input that is followed."""
 
 
 class RunEffect(Enum):
@@ -43,17 +43,17 @@ class InputForecast:
 
     Args:
         source: The source's name.
-        reading: How.
+        reading: How it would be read.
         upto: The version that the run would read up to, inclusive.
         after: The version after which it would begin; None if it would read all rows.
-        commits: How many commits that changed rows it would read of the feed.
+        commits: How many commits that changed rows the run would read from the feed.
         rows: What those commits did to rows, by the log; None if it would not read the feed.
-        table_rows: How many rows the source has, if all of them would be read and its log says so; else None.
-        bytes: About how many bytes it would read: as many as its rows have on the average; None if no log says so.
+        table_rows: How many rows the source has, if all of them would be read and its log shows it; else None.
+        bytes: About how many bytes the run would read, by the average size of a row; None if the log does not show it.
         behind: How many versions a limit of the input leaves to later runs.
-        half_weighed: The versions whose changes can be weighed by their updates alone, because the log does not say how
+        half_weighed: The versions whose changes can be weighed only by their updates, because the log does not show how
             many rows their files hold.
-        why: Why it would not just read the changes, as the second half of a sentence; what to do, if it is refused.
+        why: Why the changes alone would not be read, as the second half of a sentence; for a refusal also what to do.
     """
 
     source: str
@@ -70,7 +70,7 @@ class InputForecast:
 
     @property
     def rows_read(self) -> int | None:
-        """How many rows it would read, by the log; None if the log does not say so."""
+        """How many rows would be read, by the log; None if the log does not show it."""
         match self.reading:
             case Reading.NOTHING | Reading.REFUSED:
                 return 0
@@ -114,7 +114,7 @@ class WriteForecast:
         planned: The statement that a plan against the table has chosen; None if nothing was planned.
         broken: Which expectations the planned rows break, as sentences.
         followed: How a view follows its sources, and why not by sums, as sentences.
-        doubts: Why the rows may be others than those of a recompute, as sentences.
+        doubts: Why the rows may differ from those of a recompute, as sentences.
     """
 
     kind: str
@@ -200,7 +200,7 @@ def forecast_input(plan: ReadPlan, source: Source, now: int) -> InputForecast:
 
 
 def looked_up(source: Source, position: Position | None) -> InputForecast:
-    """How an input is read that is no `Changes`: whole, at one version."""
+    """How a snapshot input would be read: whole, at one version."""
     moved = position is not None and (position.table, position.version) != (source.at.table_id, source.at.version)
     return read_whole(source, Reading.SNAPSHOT_INPUT, "it has moved since the last run" if moved else None)
 
@@ -218,7 +218,7 @@ def refusal_of(source: Source, why: str) -> InputForecast:
 
 
 def _bytes(source: Source, rows: int | None) -> int | None:
-    """About how many bytes so many rows of a source have."""
+    """About how many bytes this many rows of a source have."""
     size = None if rows is None else source.log.size()
     return None if rows is None or size is None else round(rows * size.bytes / max(size.rows, 1))
 

@@ -8,8 +8,8 @@ A run carries the plan out, and `explain` prints it. If a read shows that the fe
 3. Everything: the whole source, which the write compares with the table, if the table allows it.
 4. A refusal, which says what to do.
 
-A feed that is vacuumed while the result is computed is seen by the commit (lakehouse/commit/failed_plan.py). The step
-puts a run tag down and runs again (lakehouse/dagster/failures.py), the tag comes back as `InputFacts.gap`
+If a feed is vacuumed while the result is computed, the commit notices it (lakehouse/commit/failed_plan.py). The step
+sets a run tag and runs again (lakehouse/dagster/failures.py), the tag comes back as `InputFacts.gap`
 (`DeltaIOManager.step_of`), and the plan is made without the feed.
 """
 
@@ -58,7 +58,7 @@ class InputFacts:
         source: The source, pinned.
         position: How far its table has read this source; None if it has not.
         holds_rows: Whether the table of an `Append` may hold rows of the source that its position does not cover.
-        archive: What the archive that the input names answers; None if the input names none.
+        archive: Asks the archive that the input names for a range; None if the input names none.
         refusal: Why the table's own position was refused; None unless the version of a run tag was taken instead.
         gap: Why its feed cannot be read, if an earlier try of the run found that out.
     """
@@ -87,7 +87,7 @@ class InputFacts:
 
     @property
     def furthest(self) -> int:
-        """How far the batch has to reach: as far as rows of the table may reflect the source, or the inputs agree."""
+        """How far the batch has to reach: as far as the table's rows may reflect the source, or as the inputs agree."""
         furthest = self.cursor.furthest(self.name)
         return max(furthest, self.source.at.version) if self.source.is_exact else furthest
 
@@ -100,8 +100,8 @@ class Batch:
         at: The source at the end of the batch.
         position: The position after which the batch begins.
         commits: Its commits, oldest first.
-        included: Those that the input does not leave out.
-        later: The commits behind the batch, as far as they have been read.
+        included: The commits of the batch that the input does not leave out.
+        later: The commits after the batch, as far as they have been read.
         behind: How many versions are left to later runs.
     """
 
@@ -132,7 +132,7 @@ class Batch:
 
     @property
     def has_one_schema(self) -> bool:
-        """Whether the schema is the same in all of it and at the head of the source."""
+        """Whether the schema is the same in the whole batch and up to the head of the source."""
         newest = (self.commits + self.later)[-1].version
         reaches_head = newest == self.at.version + self.behind
         return reaches_head and not any(commit.operation in SCHEMA_CHANGES for commit in self.commits + self.later)
@@ -140,7 +140,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class ReadNothing:
-    """No commit of the batch that is read changed a row."""
+    """None of the commits that are read changed a row."""
 
     facts: InputFacts = field(repr=False)
     batch: Batch
@@ -156,7 +156,7 @@ class ReadFeed:
     def without_feed(self, reason: str, *, is_believed: bool = True) -> "ReadPlan":
         """What is read instead, because the feed turned out to be unreadable or wrong.
 
-        If the feed `is_believed`, an archive can have kept right rows of it.
+        If the feed `is_believed`, an archive can hold the right rows of it.
         """
         return _without_feed(self.facts, self.batch.position, reason, None if is_believed else UNRELIABLE)
 
@@ -219,7 +219,7 @@ def read_plan(facts: InputFacts) -> ReadPlan:
             if recomputes(asset, read):
                 return decision_by_policy(asset, Reconcile(reason))
             return _refuse(facts, reason, remedy(asset, read))
-    elif position.mapped is None:  # an earlier version did not say which, and is believed once
+    elif position.mapped is None:  # an earlier version did not record which, and is believed once
         position = replace(position, mapped=facts.source.at.mapped)
     if position.table == facts.source.head.table_id and position.mapped != facts.source.at.mapped:
         return _without_changes(facts, "other partitions of it are mapped to this run than to the one before")
@@ -238,7 +238,7 @@ def _first_read(facts: InputFacts) -> ReadPlan:
 
 
 def _whole(facts: InputFacts, plan: Reconcile | FirstRead | LacksFeed) -> ReadPlan:
-    """The whole source is read, unless an `Append` would add it to a table that may hold rows of it."""
+    """The plan to read the whole source; a refusal if an `Append` would add it to a table that may hold rows of it."""
     if facts.asset.past.is_comparable or not facts.holds_rows:
         return plan
     reason = plan.reason if isinstance(plan, Reconcile) else "the table holds rows of another origin"
@@ -246,20 +246,20 @@ def _whole(facts: InputFacts, plan: Reconcile | FirstRead | LacksFeed) -> ReadPl
 
 
 def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
-    """The commits after a position, or what is read instead."""
+    """The plan to read the commits after a position, or what is read instead."""
     source = facts.source
     furthest = facts.furthest if facts.refusal is None else NOTHING_READ  # a user has decided where to go on
     # A log that only Spark can read is read from its end, whatever the limits.
     limited = facts.read if source.at.ref.why_only_spark() is None else None
     backlog = unread_after(position, source.log, facts.name, source.head, furthest, limited)
     if backlog.commits is None:
-        # Nobody knows whether a name has changed hands there, of which no row of an archive tells.
+        # A column may have taken the name of another one there, which no row of an archive shows.
         return _without_feed(facts, position, str(backlog.gap), OTHER_NAMES if source.head.maps_columns else None)
     if backlog.gap is not None:
         return _without_feed(facts, position, backlog.gap, OTHER_PAST)
     batch = Batch.of(facts, position, backlog.commits)
     recomputed = recomputes(facts.asset, facts.read)
-    try:  # of a log that only Spark can read, Spark is asked for the columns
+    try:  # if only Spark can read the log, Spark is asked for columns
         wrong = why_disbelieved(source, batch.at, batch.commits, batch.later, is_recomputed=recomputed)
     except Exception as error:
         reason = why_unreadable(error)
@@ -276,17 +276,17 @@ def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
     dear = _why_dear(facts, batch)
     if dear is not None:
         return Reconcile(dear, for_cost=True)
-    if facts.gap is not None:  # the feed from where a user goes on may be there
+    if facts.gap is not None:  # after the version from which a user goes on, the feed may be there
         return _without_feed(replace(facts, gap=None), position, facts.gap)
     return ReadFeed(facts, batch)
 
 
 def _why_dear(facts: InputFacts, batch: Batch) -> str | None:
-    """Why everything takes less work than the changes; None if it does not, or if the choice is not made here.
+    """Why reading everything is less work than reading the changes; None if it is not, or if this is not chosen here.
 
-    A query says what it does with the changes of each input. Of another function with several inputs nobody knows
-    before it is called whether the changes of one concern many rows; a write that counts its touched keys chooses by
-    them.
+    A query shows what it does with the changes of each input. For any other function with several inputs, it is not
+    known before the call whether the changes of one input concern many rows; a write that counts its touched keys
+    chooses by their number.
     """
     asset, at, head = facts.asset, batch.at, facts.run.head
     may_choose = asset.policy.chosen_refresh == "auto" and (asset.has_query or len(asset.inputs) == 1)
@@ -305,7 +305,7 @@ def _why_dear(facts: InputFacts, batch: Batch) -> str | None:
 
 
 def _without_feed(facts: InputFacts, position: Position, reason: str, not_asked: str | None = None) -> ReadPlan:
-    """The archive that the input names, or what is read without one.
+    """The plan to read the archive that the input names, or what is read without one.
 
     `not_asked` is why the archive cannot hold the changes; None if it can.
     """
@@ -326,14 +326,14 @@ def _without_feed(facts: InputFacts, position: Position, reason: str, not_asked:
 
 
 def _without_changes(facts: InputFacts, reason: str) -> ReadPlan:
-    """Everything is compared if the table allows it."""
+    """The plan to compare everything; a refusal if the table does not allow it."""
     if may_compare(facts.asset.past, facts.asset.table, facts.read, facts.asset.policy):
         return Reconcile(reason)
     return _refuse(facts, reason, remedy(facts.asset, facts.read))
 
 
 def _refuse(facts: InputFacts, reason: str, cure: str) -> ReadPlan:
-    """A refusal, unless a run tag names the version from which the changes are read then.
+    """A refusal, unless a run tag names a version: the changes are then read from that version on.
 
     Raises:
         ReadError (START): The source ends before that version.

@@ -40,7 +40,7 @@ def read_changes(
     """The changes of a source, up to the version that the source is pinned at.
 
     `ahead` is called before Spark reads a feed, to fetch in the meantime what is needed later. `cause` is the error
-    because of which another plan was not carried out.
+    because of which an earlier plan could not be carried out.
 
     Raises:
         ReadError (CHANGE_FEED_DISABLED): A first read of a source that keeps no feed.
@@ -73,8 +73,8 @@ def _read_feed(
 ) -> tuple[SourceRead | ReadPlan, BaseException | None]:
     """The feed of the commits that one run reads; or what is read instead, and the error if there was one.
 
-    A feed whose rows come to the driver has been read here. A larger one is read while the result is written, and a gap
-    in it is seen by lakehouse/commit/failed_plan.py.
+    A feed whose rows come to the driver is read here. A larger feed is read while the result is written, and
+    lakehouse/commit/failed_plan.py recognizes a gap in it.
     """
     source, batch = plan.facts.source, plan.batch
     ahead()
@@ -93,7 +93,7 @@ def _read_feed(
 
 
 def nothing_of(plan: ReadNothing) -> SourceRead:
-    """The changes of a source of which no commit changed a row, by the log alone."""
+    """The changes of a source in which no commit changed a row, by the log alone."""
     batch = plan.batch
     return _of_batch(plan, Nothing(None if batch.commits else batch.position.commit))
 
@@ -105,7 +105,7 @@ def _of_batch(plan: ReadNothing | ReadFeed, content: Feed | Nothing) -> SourceRe
 
 
 def _key(source: Source, batch: Batch) -> tuple[str, ...]:
-    """The columns by which the feed gives the source's rows, if all commits are read, under one schema."""
+    """The columns that identify a row in the whole batch; empty unless all its commits are read, under one schema."""
     if batch.included != batch.commits or any(commit.operation in SCHEMA_CHANGES for commit in batch.commits):
         return ()
     if not source.key:
@@ -140,15 +140,14 @@ def _everything(source: Source, reason: str | None, *, for_cost: bool = False) -
 def unique_key(
     log: Log, head: Head, asset: str, promised: tuple[str, ...], commits: tuple[Commit, ...]
 ) -> tuple[str, ...]:
-    """The columns by which each row that the commits touched is unique after them; empty if no such columns are known.
+    """The columns in which each row that the commits touched is unique after them; empty if no such columns are known.
 
-    On an asset's own table they are the columns by which every commit of the range was compared with the version just
-    before it, if the asset made them all, by one key. That need not be the key which is declared: the rows of a
-    `History` are identified by the entity and the start. Of a table that no asset has ever written only a promise of
-    its key can be had, because Delta enforces no key. In a partitioned table nothing is assumed: a key may be in
-    several partitions.
+    In an asset's own table, these are the columns of the key by which every commit was compared with the version just
+    before it, if the asset made all of these commits, with one key. This need not be the declared key: the rows of a
+    `History` are identified by the entity and the start.
 
-    The promised columns are believed of a table that no asset has ever written.
+    In a table that no asset has ever written, these are the promised columns, because Delta enforces no key. In a
+    partitioned table nothing is assumed, because a key may be in several partitions.
     """
     if head.partition_columns or any(commit.operation == "RESTORE" for commit in commits):
         return ()

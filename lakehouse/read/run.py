@@ -49,22 +49,22 @@ class Run:
     Args:
         asset: The asset.
         run_id: Dagster's id of the run.
-        aliases: Ids of unacknowledged runs that this run repeats; a commit of such a run is ours.
+        aliases: Ids of unacknowledged runs that this run repeats; a commit of such a run counts as its own.
         cursor: How far the table had read when the run began.
         head: Where the table stood when the run began; None if there was no table.
         changes: The inputs read as changes.
         snapshots: The sources read as a plain `DataFrame`, by their names.
         sources: The pinned sources of all inputs, by their names.
         slice: The partitions that the run writes; None for all of the table.
-        owned: The rows that the run may rewrite; None if these are all, as in a run that begins a table.
+        owned: The rows that the run may rewrite; None if it may rewrite all, as in a run that begins a table.
         definition: What decides which rows the run is about, part by part.
-        together: What is decided for all inputs at once; None if each input goes by its own position.
+        together: What is decided for all inputs at once; None if each input continues from its own position.
         request: What a user asks of the run by its tags.
         must_record: Whether to commit even if no row differs, because log cleanup could reach the last mark, or the
             commits after a position; or because extracts of several scopes have one version.
-        sizes: How much each input holds, as far as a run reads all of it; None if that is unknown.
-        facts: What the write of the asset says of itself; empty before the asset's function has returned.
-        other_table: The other table, of a table with a quarantine and of the quarantine.
+        sizes: How much each input holds; None if that is unknown, or if its feed is read.
+        facts: What the write of the asset reports about itself; empty before the asset's function has returned.
+        other_table: The quarantine of the table; in the run of a quarantine, its table.
         agreement: How far its inputs are read so that they agree; empty if they need not.
     """
 
@@ -88,7 +88,7 @@ class Run:
     agreement: Agreement = Agreement()
 
     def with_facts(self, **facts: Any) -> "Run":
-        """The same run with more of what its write says of itself."""
+        """The same run with more of what its write reports about itself."""
         return replace(self, facts=replace(self.facts, **facts))
 
     def with_read(self, read: SourceRead, source: Source, now: int) -> "Run":
@@ -114,7 +114,7 @@ class Run:
         )
 
     def with_table(self, table: Table) -> "Run":
-        """The same run of a table that is declared in more detail: by what its asset returned."""
+        """The same run with its table declared in more detail, by what the asset returned."""
         return replace(self, asset=replace(self.asset, table=table))
 
     @property
@@ -154,7 +154,7 @@ class Run:
 
     @property
     def new_code(self) -> str | None:
-        """What the log says of code that changed, if nothing is compared for that; else None."""
+        """The warning about code that changed, if nothing is compared because of that; else None."""
         return warning_of_new_code(self.asset, self.cursor, self.definition, self.together)
 
     def leaves_out(self, source: str) -> bool:
@@ -166,8 +166,8 @@ class Run:
         return self.slice.keys if self.slice is not None else ()
 
     def within(self, schema: StructType, prefix: str = "") -> str | None:
-        """The condition that the run may write a row: it is of its partitions, or owned; None if it may write all."""
-        if self.slice is not None:  # a table of partitions owns all rows
+        """The condition on rows that the run may write: in its partitions, or owned; None if it may write all rows."""
+        if self.slice is not None:  # a partitioned table owns all its rows
             return self.slice.predicate(partition_types(schema), prefix)
         return None if self.owned is None else self.owned.predicate(prefix)
 
@@ -178,7 +178,7 @@ class Run:
         return bool(key) and self.owned is not None and not self.owned.follows_from(key)
 
     def read_of(self, input_name: str) -> SourceRead | TableVersion | None:
-        """What the run reads of the source of an input: its changes, or a snapshot; None if the input is no table."""
+        """What the run reads of an input's source: its changes, or a snapshot; None if the input is not a table."""
         source = self.asset.inputs.get(input_name)
         changes = next((each for each in self.changes if each.name == source), None)
         return self.snapshots.get(source) if changes is None and source is not None else changes
@@ -205,7 +205,7 @@ class Run:
 
     @property
     def _former_reads(self) -> dict[str, Position]:
-        """The positions of sources that an `Append` no longer reads, because its rows from them stay."""
+        """The positions of sources that an `Append` no longer reads; they are kept, because its rows from them stay."""
         if self.asset.past is not PastRows.APPENDED:
             return {}
         read = {changes.name for changes in self.changes} | self.snapshot_inputs.keys()
@@ -272,9 +272,9 @@ class Run:
 
     @property
     def unversioned_inputs(self) -> frozenset[str]:
-        """The inputs that other IO managers read, if the result is computed again where a snapshot input moved.
+        """The inputs that other IO managers read, if the result is computed again when a snapshot input has moved.
 
-        No version tells whether such an input is another than before.
+        No version shows whether such an input has changed.
         """
         if not self.asset.follows_snapshot_inputs:
             return frozenset()
@@ -301,7 +301,7 @@ class Run:
 
     @property
     def source_columns(self) -> str | None:
-        """The digest of all columns of the sources at the versions read; None if a log does not tell them."""
+        """The digest of all columns of the sources at the versions read; None if a log does not show them."""
         at = {changes.name: changes.source_at for changes in self.changes} | dict(self.snapshots)
         schemas = {name: source.log.file_schema(at[name].version) for name, source in self.sources.items()}
         types = {name: list(schema.types.items()) for name, schema in schemas.items() if schema is not None}

@@ -25,12 +25,12 @@ class Touched:
     """The distinct keys that appear in either image of a range of changes: exactly these may have changed.
 
     Args:
-        columns: The key's columns, as the target names them too.
+        columns: The key's columns; the target has them under the same names.
         touched: Which keys they are.
         source: The rows that `rows` restricts: the source at the end of the range, with the key's columns; None if
             the keys of two sources were united.
         reads: What the run reads of the sources whose changes touched the keys.
-        also: The conditions on rows of the source that are among `rows` whatever their key.
+        also: Conditions on rows of the source; rows that fulfil one are among `rows` whatever their key.
     """
 
     columns: tuple[str, ...]
@@ -56,7 +56,7 @@ class Touched:
 
     @property
     def name(self) -> str:
-        """The sources in messages."""
+        """The sources, as messages name them."""
         return " and ".join(self.inputs)
 
     @property
@@ -68,7 +68,7 @@ class Touched:
         """The distinct keys, brought to the driver once where they are few.
 
         Raises:
-            WriteError: Every key is touched, of two sources together.
+            WriteError: Every key is touched, and the keys come from two sources.
         """
         if isinstance(self.touched, SomeKeys):
             return self.touched.distinct
@@ -88,12 +88,12 @@ class Touched:
 
     @property
     def is_one_task(self) -> bool:
-        """Whether the keys are so few that one task computes and compares what they identify."""
+        """Whether the keys are so few that one task computes and compares the rows that they identify."""
         return self.values is not None and len(self.values) <= limits().one_task_keys
 
     @property
     def from_feed(self) -> FromFeed:
-        """What the changes tell beside the keys."""
+        """What the changes give in addition to the keys."""
         return self.touched.from_feed if isinstance(self.touched, SomeKeys) else FromFeed.KEYS
 
     @cached_property
@@ -113,7 +113,7 @@ class Touched:
                 return self.source
             case SomeKeys(rows=Local() as images, from_feed=FromFeed.ROWS | FromFeed.NEW_ROWS) if not self.also:
                 rows = rows_after(images, self.columns, self.source.columns)
-                if rows is not None and not pads(self.source.schema):  # the feed does not say which text is a CHAR
+                if rows is not None and not pads(self.source.schema):  # the feed does not show which text is a CHAR
                     return rows.frame
             case _:
                 pass
@@ -126,9 +126,9 @@ class Touched:
     def of(self, frame: Events) -> Events: ...
 
     def of(self, frame: DataFrame | Events) -> DataFrame | Events:
-        """Any frame, or what events come to, restricted to the touched keys; two NULLs are the same key.
+        """Any frame, or events, restricted to the touched keys; two NULLs are the same key.
 
-        If the keys have a condition (`also=`) and the frame has its columns: with the rows that match the condition.
+        If the keys have a condition (`also=`) and the frame has its columns, also the rows that match the condition.
 
         Raises:
             ReadError (COLUMN_MISSING): The frame lacks a column of the keys.
@@ -171,7 +171,7 @@ class Touched:
         return self.touched.same_key(frame, renamed)
 
     def predicate(self, schema: StructType) -> KeyPredicate | None:
-        """The keys as a literal predicate on rows of a schema, if they are few and its columns have their types."""
+        """The keys as a literal predicate on rows of a schema, if the keys are few and have its columns' types."""
         return self.touched.predicate(schema) if isinstance(self.touched, SomeKeys) else None
 
     def via(self, frame: DataFrame, *columns: str) -> "Touched":
@@ -217,7 +217,7 @@ class Touched:
         )
 
     def _with_others(self, source: DataFrame) -> DataFrame:
-        """The source's rows with touched keys, and those that are among `rows` whatever their key."""
+        """The source's rows with touched keys, and the rows that match a condition of `also`."""
         predicate = self.predicate(source.schema)
         if not self.also or self.values == []:
             return self.restrict(source)
@@ -236,7 +236,7 @@ class Touched:
 
 
 def require(columns: list[str], names: tuple[str, ...], name: str) -> None:
-    """Refuses a column that is not there, before Spark does in its own words."""
+    """Refuses a column that does not exist, before Spark does so in its own words."""
     present = fold(columns)
     for column in names:
         if column.lower() not in present:

@@ -18,11 +18,10 @@ from lakehouse.spark.types import column_types
 
 
 class FromFeed(Enum):
-    """What changes tell beside the keys that they touched.
+    """What changes give in addition to the keys that they touched.
 
     KEYS: Nothing. ROWS: The rows with these keys, because the columns identify a row of the source in every version of
-    the range. NEW_ROWS: The same rows, which the range only added, as its commits say; a table then seldom holds the
-    keys.
+    the range. NEW_ROWS: The same rows; by its commits, the range only inserted rows, so a table seldom holds the keys.
     """
 
     KEYS = "keys"
@@ -52,9 +51,9 @@ class SomeKeys:
 
     Args:
         columns: The key's columns.
-        rows: Rows with the keys, perhaps repeated; not brought to the driver before the write if they are `Unread`.
-        most: There are at most so many keys, by the metrics of the commits; None if those do not say.
-        from_feed: What the changes tell beside the keys.
+        rows: Rows with the keys, perhaps repeated; `UnreadRows` are not brought to the driver before the write.
+        most: The highest possible number of keys, by the metrics of the commits; None if they do not record it.
+        from_feed: What the changes give in addition to the keys.
     """
 
     columns: tuple[str, ...]
@@ -78,15 +77,15 @@ class SomeKeys:
 
     @property
     def sent(self) -> DataFrame:
-        """The keys as the side of a join: sent to the other side's tasks where they are not too many for that.
+        """The keys as the side of a join: broadcast to the other side's tasks unless they are too many for that.
 
-        A feed has no statistics, so Spark would shuffle both sides.
+        A feed has no statistics, so Spark by itself would shuffle both sides.
         """
         is_sent = self.most is not None and self.most <= limits().broadcast_rows
         return F.broadcast(self.distinct) if is_sent else self.distinct
 
     def predicate(self, schema: StructType) -> KeyPredicate | None:
-        """The keys as a literal predicate on rows of a schema, if they are few and its columns have their types."""
+        """The keys as a literal predicate on rows of a schema, if the keys are few and have its columns' types."""
         if self.values is None or not isinstance(self._rows, Local):
             return None
         kinds = {column.name.lower(): column.dataType for column in schema.fields}
@@ -132,10 +131,10 @@ def _frame_of(rows: KeyRows) -> DataFrame:
 
 
 def as_keys(frame: DataFrame, columns: tuple[str, ...]) -> list[Column]:
-    """The columns with texts as the feed tells them.
+    """The columns, with texts in the form in which the feed gives them.
 
-    Delta hands the feed's rows out as Java's strings, in which bytes that are no UTF-8 have become U+FFFD. So such
-    texts are one key, which touches all of them.
+    Delta gives texts in the feed's rows as Java strings, in which bytes that are not UTF-8 have become U+FFFD. So texts
+    that differ only in such bytes are one key, which touches all of them.
     """
     kinds = {column.name.lower(): column.dataType for column in frame.schema.fields}
     return [
@@ -157,7 +156,7 @@ def _unite(left: KeyRows, right: KeyRows, columns: tuple[str, ...]) -> KeyRows:
 
 
 def _relation(local: Local, columns: tuple[str, ...], values: list[tuple[Literal, ...]]) -> DataFrame:
-    """Keys that are values as a local relation again, under the names and types that they came with."""
+    """Keys that were read as values, as a local relation again, under their original names and types."""
     rows = local.select(columns)
     listed = zip(*values, strict=True) if values else [()] * len(columns)
     arrow: Any = pa.table(dict(zip(columns, map(list, listed), strict=True)), schema=rows.arrow.schema)

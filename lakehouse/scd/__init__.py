@@ -2,8 +2,8 @@
 
 A source that has only its current rows has no events: its history is kept by `History` (lakehouse/writes/history.py).
 
-In: every event of some keys, in any order. Out: `Events`, which a `Merge(events, touched)` commits: of `type1` their
-current rows, of `type2` their rows with intervals.
+In: every event of some keys, in any order. Out: `Events`, which a `Merge(events, touched)` commits: from `type1` the
+current rows of the keys, from `type2` their rows with intervals.
 Law: the result depends on the events alone, not on the order in which they arrived, nor on how they were batched.
 Read: columns, events, dimensions.
 """

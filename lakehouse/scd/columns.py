@@ -22,7 +22,7 @@ from lakehouse.errors import WriteError
 Names: TypeAlias = str | Sequence[str]
 START_AT, END_AT = "__START_AT", "__END_AT"
 RESERVED = "__scd_"
-"""Columns of this prefix are the functions' own."""
+"""The prefix of columns that the functions use themselves."""
 _UNORDERED: tuple[type[DataType], ...] = (MapType, VariantType, CalendarIntervalType)
 
 
@@ -40,7 +40,7 @@ class ColumnChoice:
         return self.only is not None or self.without is not None
 
     def of(self, function: str, columns: Sequence[str]) -> tuple[str, ...]:
-        """The chosen ones of `columns`, in their order.
+        """The columns that are chosen from `columns`, in their order.
 
         Raises:
             WriteError (EVENT_OPTION): Both lists are given, or a list names a column that is not among `columns`.
@@ -69,7 +69,7 @@ class ResultColumns:
 
     @classmethod
     def of(cls, function: str, schema: StructType, keys: Names, selected: ColumnChoice) -> "ResultColumns":
-        """The layout of a result, where the options allow one.
+        """The columns of a result, after a check that the options fit the events.
 
         Raises:
             WriteError (EVENT_OPTION): No key, an unknown, reserved or unselected column, or a key of a type that

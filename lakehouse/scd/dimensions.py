@@ -1,4 +1,4 @@
-"""Type 1, type 2, and facts beside the row of type 2 that was current: what events come to."""
+"""What events result in: type 1, type 2, and facts joined to the row of type 2 that was current."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -43,18 +43,18 @@ def type1(
 ) -> Events:
     """The row that each key has after all of its events; a key whose newest event deletes it has none.
 
-    The result depends on the events alone: not on their order of arrival, nor on how often one of them came. Parameters
+    The result depends on the events alone: not on their order of arrival, nor on how often an event arrived. Parameters
     and meaning are those of Databricks' AUTO CDC.
 
     Args:
-        events: Every event of the keys that it has events of: `touched.rows`, for example.
+        events: Events, with every event of each key that is among them: `touched.rows`, for example.
         keys: The columns that identify an entity.
         sequence_by: What orders the events of a key: a column, or an expression such as `struct(at, id)`, which orders
             field by field. Never NULL.
         apply_as_deletes: The condition that an event deletes its key: an expression over all columns of the events.
         apply_as_truncates: The condition that an event deletes every key: events of the same and of earlier sequences
-            have no effect, whenever they arrive. Its own key does not count, and may be NULL. Of touched rows ask with
-            the same text: `touched(..., also="op = 'T'")`.
+            have no effect, whenever they arrive. Its own key does not count, and may be NULL. If the events are touched
+            rows, ask for truncates by the same text: `touched(..., also="op = 'T'")`.
         column_list: The columns to keep; the keys must be among them. Default: all.
         except_column_list: The columns to leave out, instead.
         ignore_null_updates: Whether a NULL in an update leaves the value as it was, in every column.
@@ -84,7 +84,7 @@ def type1(
 
 
 def _after_truncates(frame: DataFrame, layout: ResultColumns) -> DataFrame:
-    """The events that no truncate takes away: those after the last one (R10)."""
+    """The events that no truncate takes away: those after the last truncate (R10)."""
     sequence = complete_sequence(layout, frame.schema[SEQUENCE].dataType)
     low = frame.where(_TRUNCATES).agg(F.max(F.expr(sequence)).alias(_LOW))
     beside = frame.where(f"NOT {_TRUNCATES}").crossJoin(F.broadcast(low))
@@ -92,7 +92,7 @@ def _after_truncates(frame: DataFrame, layout: ResultColumns) -> DataFrame:
 
 
 BEGIN, END = "__scd_run_begin", "__scd_run_end"
-"""Beside the last state of a run of upserts: the bounds of its first state, and of the state at which the run ends."""
+"""Columns of the last state of a run of upserts: the bounds of the run's first state, and of the state that ends it."""
 _BEFORE, _HEAD, _ENDS = "__scd_before", "__scd_head", "__scd_ends"
 
 
@@ -112,11 +112,11 @@ def type2(
 ) -> Events:
     """The rows that each key has had, each with the interval `[__START_AT, __END_AT)` in which it was current.
 
-    The result depends on the events alone: not on their order of arrival, nor on how often one of them came. Parameters
+    The result depends on the events alone: not on their order of arrival, nor on how often an event arrived. Parameters
     and meaning are those of Databricks' AUTO CDC.
 
     Args:
-        events: Every event of the keys that it has events of: `touched.rows`, for example.
+        events: Events, with every event of each key that is among them: `touched.rows`, for example.
         keys: The columns that identify an entity.
         sequence_by: What orders the events of a key: a column, or an expression such as `struct(at, id)`, which orders
             field by field. Never NULL.
@@ -127,8 +127,8 @@ def type2(
         ignore_null_updates_column_list: The columns in which it does.
         ignore_null_updates_except_column_list: The columns in which it does not, instead.
         track_history_column_list: The columns whose change begins a new row; other columns show their newest value.
-            Default: all that are kept, the sequence's own among them unless it is left out.
-        track_history_except_column_list: The columns whose change begins none, instead.
+            Default: all kept columns, including the sequence's own unless it is left out.
+        track_history_except_column_list: The columns whose change begins no new row, instead.
 
     Returns:
         `Events`, whose `rows` have the kept columns in the events' order, then `__START_AT` and `__END_AT` of the
@@ -164,17 +164,16 @@ def runs_of_upserts(
 ) -> DataFrame:
     """The last state of each run of upserts that are equal in the tracked columns, with the bounds of the run (R20).
 
-    A run begins at its first state, and ends at the next state of its key: one without a row, or one that begins
-    another run.
+    A run begins at its first state, and ends at the next state of its key that has no row or begins another run.
 
     Args:
         states: The states of each key after its events, or after the commits that changed it.
         keys: The columns that identify an entity.
         order: The column that orders the states of a key; no two are equal.
         is_gone: SQL: whether the key has no row in a state.
-        tracked: SQL of the tracked values, in a form that has equality.
-        bounds: SQL of what the result says of the first state of a run, as the fields of `BEGIN`, and of the state at
-            which the run ends, as those of `END`, which is NULL if the run has no end.
+        tracked: SQL of the tracked values, in a form that can be compared for equality.
+        bounds: SQL of the values that the result has of the first state of a run, as the fields of `BEGIN`, and of the
+            state that ends the run, as the fields of `END`. `END` is NULL if the run has no end.
     """
     over, bound = over_keys(keys, order), f"struct({', '.join(bounds)})"
     before = ", ".join([f"{is_gone} AS gone", *(f"{value} AS v{i}" for i, value in enumerate(tracked))])
@@ -208,17 +207,17 @@ def as_of(
 
     Args:
         facts: The facts, with the key's columns.
-        history: Rows with intervals that do not overlap within a key: a result of `type2`, or a table of it.
+        history: Rows with intervals that do not overlap within a key: a result of `type2`, or a table that holds one.
         at: When each fact happened, in the history's sequence: a column of the facts, or an expression over them.
         keys: The columns that identify an entity, on both sides.
         start_at: The history's column with the start of the interval, which belongs to the interval.
-        end_at: The column with the end, which does not; NULL: the row is current still.
+        end_at: The history's column with the end, which does not belong to it; NULL: the row is still current.
 
     Returns:
         The columns of the facts, then those of the history without the keys and the interval.
 
     Raises:
-        WriteError (EVENT_OPTION): A column is missing or stands on both sides, or Spark cannot resolve `at`.
+        WriteError (EVENT_OPTION): A column is missing or is on both sides, or Spark cannot resolve `at`.
     """
     function = "scd.as_of()"
     history = history.rows if isinstance(history, Events) else history

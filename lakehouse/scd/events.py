@@ -1,6 +1,6 @@
-"""Events in the order of their sequence, one of each key at each sequence value; what has no one meaning is an error.
+"""Events in the order of their sequence, one of each key at each sequence value; ambiguous events are an error.
 
-Errors that depend on rows are raised inside the plan, where a commit finds them as broken promises.
+Errors that depend on rows are raised inside the plan, and a commit reports them as broken promises.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from lakehouse.spark.diagnosis import first_line
 from lakehouse.spark.types import comparable
 
 SEQUENCE, DELETES, NEXT = "__scd_sequence", "__scd_deletes", "__scd_next"
-"""Of an event: its sequence, whether it deletes its key, and the sequence of the key's next event (NULL: none)."""
+"""Columns of an event: its sequence, whether it deletes its key, the sequence of the key's next event (NULL: none)."""
 _BEFORE, _DELETED = "__scd_before", "__scd_deleted"
 Condition: TypeAlias = tuple[str, str | Column]
 """The name of an option, and its value: a column, or an expression."""
@@ -28,10 +28,10 @@ Condition: TypeAlias = tuple[str, str | Column]
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """What events come to: the rows, and which events and values were left out on the way.
+    """The result of events: the rows, and which events and values were left out on the way.
 
-    A `Merge` takes it as its rows, and `touched.of(...)` restricts it. It is no DataFrame, so that no method of one
-    loses what was left out; `dataclasses.replace(events, rows=...)` gives it other rows.
+    A `Merge` takes it as its rows, and `touched.of(...)` restricts it. It is not a DataFrame, so that no method of a
+    DataFrame loses what was left out; `dataclasses.replace(events, rows=...)` gives it other rows.
 
     Args:
         rows: The rows of the result.
@@ -59,7 +59,7 @@ def mark_events(
     """The events with their sequence as `SEQUENCE`, and for each condition whether it is true of the event.
 
     Raises:
-        WriteError (EVENT_OPTION): Spark cannot resolve an option, the sequence has no order, or a condition is no
+        WriteError (EVENT_OPTION): Spark cannot resolve an option, the sequence has no order, or a condition is not a
             BOOLEAN.
     """
     frame = with_options(function, events, {SEQUENCE: ("sequence_by", sequence_by), **conditions})
@@ -81,8 +81,8 @@ def mark_events(
 def in_order(frame: DataFrame, layout: ResultColumns) -> DataFrame:
     """One event of each key at each sequence value, with the sequence of the key's next event as `NEXT`.
 
-    Of a delete and an upsert at one sequence the delete counts (R3). Equal events are one event. Two different upserts
-    at one sequence raise an error, as does a NULL in a key or a sequence (R1).
+    If a delete and an upsert have one sequence, the delete counts (R3). Equal events are one event. Two different
+    upserts at one sequence raise an error, as does a NULL in a key or a sequence (R1).
     """
     sequence = frame.schema[SEQUENCE].dataType
     guarded = frame.selectExpr(*map(quote, layout.names), f"{_complete(layout, sequence)} AS {SEQUENCE}", DELETES)
@@ -103,7 +103,7 @@ def over_keys(keys: tuple[str, ...], *order: str) -> str:
 
 
 def over_past(keys: tuple[str, ...], order: str) -> str:
-    """The window of a key's events up to this one, as SQL."""
+    """The window of a key's events up to the current one, as SQL."""
     past = "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
     return f"OVER (PARTITION BY {quote_all(keys)} ORDER BY {order} {past})"
 
@@ -135,7 +135,7 @@ def _require_resolved(function: str, frame: DataFrame, name: str, option: str, v
 
 
 def _with_columns(frame: DataFrame, options: dict[str, Condition]) -> DataFrame:
-    """The frame with the new columns, resolved now and not when the frame is used."""
+    """The frame with the new columns, resolved now rather than when the frame is used."""
     with_them = frame.withColumns({name: _as_column(value, frame) for name, (_, value) in options.items()})
     _ = with_them.schema
     return with_them
@@ -162,7 +162,7 @@ def complete_sequence(layout: ResultColumns, kind: DataType) -> str:
 
 
 def _nulls(value: str, kind: DataType) -> list[str]:
-    """That a sequence, or a field of one that is a struct, is NULL."""
+    """The conditions, as SQL, that a sequence or one of its fields is NULL."""
     fields = kind.fields if isinstance(kind, StructType) else ()
     within = [term for field in fields for term in _nulls(f"{value}.{quote(field.name)}", field.dataType)]
     return [f"{value} IS NULL", *within]
@@ -177,7 +177,7 @@ def _where(columns: tuple[str, ...], conditions: list[str]) -> str:
 
 
 def _problem(rule: str, layout: ResultColumns, columns: str) -> str:
-    """The text of an event that breaks a rule, as SQL."""
+    """The error text for an event that breaks a rule, as SQL."""
     key = ", ".join(f"CAST({quote(name)} AS STRING) AS {quote(name)}" for name in layout.keys)
     kind = f"{literal(Breach.EVENT.value)} AS kind, {literal(rule)} AS rule"
     of_event = f"struct({key}) AS key, {columns} AS columns, CAST({SEQUENCE} AS STRING) AS at"
@@ -188,7 +188,7 @@ def _problem(rule: str, layout: ResultColumns, columns: str) -> str:
 def columns_of_null_updates(
     function: str, layout: ResultColumns, only: Sequence[str] | None, without: Sequence[str] | None, *, everywhere: bool
 ) -> tuple[str, ...]:
-    """The columns that keep their value where an update says NULL, of those that are kept and no key.
+    """The columns, of those that are kept and not a key, that keep their value where an update has NULL.
 
     Raises:
         WriteError (EVENT_OPTION): More than one of the options is given, or a list that is empty or names another
@@ -209,7 +209,7 @@ def columns_of_null_updates(
 
 
 def fill(frame: DataFrame, layout: ResultColumns, columns: tuple[str, ...]) -> DataFrame:
-    """The events in their order, with each leaf of some columns as the events up to each have left it (R14 to R18).
+    """The events, with each leaf of some columns as the key's events up to and with each have left it (R14 to R18).
 
     A leaf has the newest value that an upsert gave it since the key was last deleted, so a late event fills the leaves
     that later events left NULL, and nothing from before a delete comes back.
@@ -243,7 +243,7 @@ def _leaves(path: str, kind: DataType) -> Iterator[str]:
 
 
 def _fill(path: str, kind: DataType, leaves: dict[str, str]) -> str:
-    """A value of its leaves; a struct all of whose leaves are NULL is NULL (R18)."""
+    """A value made of its leaves; a struct is NULL if all of its leaves are NULL (R18)."""
     if not isinstance(kind, StructType):
         alias = leaves[path]
         return f"CASE WHEN {_DELETED} IS NULL OR {alias}.at > {_DELETED} THEN {alias}.value END"

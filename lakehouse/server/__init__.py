@@ -1,4 +1,4 @@
-"""The Spark Connect server that all runs of one machine share, and what it stands on: Java, jars, locks, settings.
+"""The Spark Connect server that all runs of one machine share, and what it needs: Java, jars, locks, settings.
 
 In: the root of local tables. Out: a session on one warm JVM that alone writes below that root.
 Law: one JVM owns a local root; two would overwrite each other's commits.

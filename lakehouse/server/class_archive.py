@@ -1,7 +1,7 @@
 """The server's classes, loaded and verified once: an archive that every later JVM maps into memory.
 
-`lakehouse spark warm` makes it. Half of a server's start is the loading of ten thousand classes, and a part of each
-first statement too. An archive is tried and never trusted: a JVM that finds its Java or its jars changed ignores it,
+`lakehouse spark warm` makes it. Half of a server's start, and a part of each first statement, goes into loading ten
+thousand classes. An archive is tried and never trusted: a JVM that finds its Java or its jars changed ignores it,
 and a server without one only starts more slowly.
 Source: Java's class-data sharing (`-Xshare` and `-XX:SharedArchiveFile` in the documentation of `java`).
 """
@@ -18,7 +18,7 @@ from lakehouse.server.jvm import class_archive, java, server_command
 from lakehouse.server.lifecycle import Server, stop
 from lakehouse.server.settings import local_settings
 
-_ONCE = "-XX:TieredStopAtLevel=1"  # for a JVM that ends before better code would pay
+_ONCE = "-XX:TieredStopAtLevel=1"  # for a JVM that ends before better code would pay off
 
 # What a run asks of Spark: a table with a feed, its changes, groups of them, both ways to write rows.
 _STATEMENTS = (
@@ -38,7 +38,7 @@ def make_archive() -> str | None:
         return "There is no Java whose classes could be archived."
     wanted = class_archive(program)
     wanted.parent.mkdir(exist_ok=True)
-    # Beside the target, so that the archive appears whole or not at all.
+    # Next to the target, so that the archive appears whole or not at all.
     with tempfile.TemporaryDirectory(dir=wanted.parent) as scratch:
         listed, made = Path(scratch, "classes"), Path(scratch, wanted.name)
         try:
@@ -53,7 +53,7 @@ def make_archive() -> str | None:
 
 
 def _list(root: Path, listed: Path) -> None:
-    """Runs a server once, and has its JVM write down what it loads."""
+    """Runs a server once, and has its JVM list the classes that it loads."""
     settings = local_settings(root)
     settings["spark.driver.extraJavaOptions"] += f' {_ONCE} "-XX:DumpLoadedClassList={listed}"'
     session = session_on(Server(root, settings, idle=60))

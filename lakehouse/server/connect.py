@@ -21,9 +21,9 @@ from lakehouse.server.rendezvous import Lock, ServerState
 from lakehouse.spark.session import let_results_go
 
 ANSWERS_WITHIN = 30
-"""Seconds. A server that is busy with other runs still answers at once: it has threads for that alone."""
+"""Seconds within which a server answers. A busy server still answers at once: it has threads for that alone."""
 LEAVES_WITHIN = 5
-"""Seconds that a process which ends gives the server to answer."""
+"""Seconds within which the server has to answer a process that ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def session_on(server: Server) -> SparkSession:
             _leave(server.root)
         session_id = str(uuid4())
         state, used = find_or_start(server, lambda state: _answers(Channel(server, state, session_id)))
-        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # pyspark.sql.functions choose by it
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # pyspark.sql.functions choose Connect or classic by it
         channel = Channel(server, state, session_id)
         session: Any = ConnectSession.builder.channelBuilder(channel).create()
         # Registered last, `leave_all` runs before PySpark's own handler, which sends the server a query without a time
@@ -61,7 +61,7 @@ def session_on(server: Server) -> SparkSession:
 
 
 def locked_roots(session: SparkSession) -> list[Path]:
-    """The root whose server a session of this process is on; empty where the session is somebody else's."""
+    """The root whose server a session of this process is on; empty if the session is not one of these."""
     return [root for root, connected in _connected.items() if connected.session is session]
 
 
@@ -75,7 +75,7 @@ def _leave(root: Path) -> None:
     connected.channel.leave()
     client = connected.session.client
     connected.session.stop()
-    # PySpark 4.0 closes a collected session once more, and with it what the sessions that have begun since need.
+    # PySpark 4.0 closes a garbage-collected session once more, and thereby what sessions that began later need.
     client.close = lambda: None
 
 
@@ -103,8 +103,8 @@ class Channel(DefaultChannelBuilder):
     def metadata(self) -> list[tuple[str, str]]:
         """What every call carries: the token.
 
-        As credentials of gRPC's own, written in Python, the token would be let go of by a thread of gRPC that waits
-        for Python's lock, while the thread that closes the channel holds the lock and waits for that thread.
+        It is not given as credentials of gRPC's own: a thread of gRPC would release these, and would wait for Python's
+        lock, while the thread that closes the channel holds that lock and waits for the thread of gRPC.
         """
         return [*super().metadata(), ("authorization", f"Bearer {self._state.token}")]
 

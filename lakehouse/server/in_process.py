@@ -1,4 +1,4 @@
-"""Classic Spark in this process, and a session of the user's own: its JVM takes the lock of a root."""
+"""Classic Spark in this process, or in a session of the user's own: its JVM takes the lock of a root."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from lakehouse.server.rendezvous import Lock, Rendezvous
 from lakehouse.spark.session import is_connect
 
 _locks: dict[Path, Lock] = {}
-"""The roots that this process has, until it ends."""
+"""The locks of the roots that this process holds until it ends."""
 
 
 def session_in_process(root: Path, settings: Mapping[str, str]) -> SparkSession:
@@ -53,7 +53,7 @@ def _alone(root: Path) -> Lock:
 
 
 def _start(settings: Mapping[str, str], lock: Lock) -> None:
-    """Starts the JVM, which inherits the lock. If this process is killed, the JVM holds the root while it lives."""
+    """Starts the JVM, which inherits the lock. If this process is killed, the JVM keeps the lock while it lives."""
     for problem in (java_problem(), fetch()):
         if problem is not None:
             raise SetupError.not_installed(problem)
@@ -113,7 +113,7 @@ def _locked_by(session: SparkSession) -> list[Path]:
 def _take(session: SparkSession, root: Path) -> None:
     rendezvous = Rendezvous(root)
     lock = rendezvous.jvm()
-    if not lock.take(1):  # while this process holds the lock, no other process looks for Java's lock, or takes that
+    if not lock.take(1):  # while this process holds the lock, no other looks for Java's lock or takes it
         raise SetupError.server(root, _has_it(lock))
     try:
         jvm = cast("Any", session.sparkContext)._jvm  # noqa: SLF001

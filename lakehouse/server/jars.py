@@ -22,8 +22,7 @@ from lakehouse.server.versions import minor, refuse_untested
 
 DIRECTORY = Path(sys.prefix, "jars")
 REPOSITORY = "DEFAULT_ARTIFACT_REPOSITORY"
-"""The environment variable that names a Maven repository, by Spark's own name for it; without it Ivy's default is
-asked."""
+"""The environment variable that names a Maven repository, as in Spark itself; without it, Ivy's default is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +58,15 @@ _PINNED = """
 4.2 s3 software.amazon.awssdk bundle 2.35.4 db4b55f24ad1b4e70f17eb1717a4de76a8dadc5a27d764be7c44ff67b2c1c677
 4.2 s3 software.amazon.s3.analyticsaccelerator analyticsaccelerator-s3 1.3.1 4959a9747cbb479c73c3ffbcd479bee5b014f8b2880994585a8693fb9d24675e
 """  # noqa: E501
-"""For a minor version of Spark, or for all: the use, Maven's group, artifact and version, SHA-256.
+"""In each line: a minor version of Spark, or * for all; the use; Maven's group, artifact and version; SHA-256.
 
 Each Spark has its own build of one Delta, whose other 26 dependencies are in pyspark/jars already. For S3: the client
-of the Hadoop that a pyspark ships, and what that client asks for.
+of the Hadoop that a pyspark ships, and what that client needs.
 """
 
 
 def delta_jars(spark: str | None = None) -> tuple[Jar, ...]:
-    """Delta's jars for a version of Spark; that of the installed PySpark unless it is given.
+    """Delta's jars for a version of Spark; for the installed PySpark if none is given.
 
     Raises:
         SetupError (VERSION): There is no Delta for it.
@@ -91,7 +90,7 @@ def _jars_for(use: str, spark: str) -> tuple[Jar, ...]:
 
 
 def class_path(directory: Path = DIRECTORY, jars: Sequence[Jar] = ()) -> str:
-    """The jars as a class path: named one by one, so that a file put beside them is not loaded."""
+    """The jars as a class path: named one by one, so that another file in the directory is not loaded."""
     return ":".join(str(directory / jar.file_name) for jar in jars or delta_jars())
 
 
@@ -107,7 +106,7 @@ def fetch(
     Args:
         directory: Where the jars are to be.
         jars: Which jars; Delta's for the installed PySpark unless they are given.
-        retrieve: Brings them into a directory from a repository, and says what it did; Ivy unless it is given.
+        retrieve: Fetches them into a directory from a repository, and returns its output; Ivy unless it is given.
 
     Returns:
         What failed; None on success.
@@ -117,7 +116,7 @@ def fetch(
         return None
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        # Beside the target, so that a jar appears under its name whole and checked, or not at all.
+        # Within the target directory, so that a jar appears under its name whole and checked, or not at all.
         with tempfile.TemporaryDirectory(dir=directory) as scratch:
             answer = (retrieve or _retrieve)(absent, Path(scratch), os.environ.get(REPOSITORY))
             for jar in absent:
@@ -148,7 +147,7 @@ def _is_pinned(jar: Jar, directory: Path) -> bool:
 
 
 def _retrieve(jars: list[Jar], directory: Path, repository: str | None) -> str:
-    """Lets Ivy fetch the jars from a repository, or from its default one, and gives the end of its output."""
+    """Lets Ivy fetch the jars from a repository, or from its default one, and returns the end of its output."""
     pyspark = find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         return "pyspark, which ships Ivy, is not installed."

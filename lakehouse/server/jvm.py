@@ -97,9 +97,9 @@ _MODULE_OPTIONS = (
 )
 # Closures cannot be cleaned without it on Java 18 to 21; Spark 4.2 cleans them in another way.
 _BEFORE_4_2 = ("-Djdk.reflect.useDirectMethodHandle=false",)
-# The heap's end leaves threads half done, and this JVM commits: it ends at once, and the next run starts another.
+# A full heap leaves threads half done, and this JVM commits: so it ends at once, and the next run starts another.
 _FLAGS = ("-XX:+UseSerialGC", "-XX:+ExitOnOutOfMemoryError")
-# What spark-submit would make flags of.
+# The settings that spark-submit would turn into flags.
 _MEMORY, _CLASS_PATH, _OPTIONS = "spark.driver.memory", "spark.driver.extraClassPath", "spark.driver.extraJavaOptions"
 
 

@@ -24,7 +24,7 @@ START_WITHIN = 180
 """Seconds, for a machine that is busy with something else; an idle one takes five."""
 _END_WITHIN, _AGAIN = 30, 0.5
 SERVER = "its server"
-"""What the lock of a root is signed with while a server has it."""
+"""The holder that is written into the lock of a root while a server has it."""
 _MORE_MEMORY = 'Give it more: LocalSpark(spark_config={"spark.driver.memory": "8g"}).'
 _SUPERVISOR = "lakehouse.server.supervisor"
 
@@ -114,7 +114,7 @@ def end(rendezvous: Rendezvous) -> None:
     deadline = time.monotonic() + _END_WITHIN
     while not (ended := lock.take(_AGAIN)) and time.monotonic() < deadline:
         state = rendezvous.state() or state
-        rendezvous.forget()  # a server whose start nobody waits for any more may come up only now
+        rendezvous.forget()  # a server may come up only now, after its starter has stopped waiting
     if not ended:
         if state is not None:
             _kill(state.supervisor, _SUPERVISOR, rendezvous)
@@ -154,7 +154,7 @@ def _running(server: Server, answers: Callable[[ServerState], bool]) -> ServerSt
 def _start(server: Server) -> ServerState:
     """Starts a server and returns when it listens."""
     rendezvous, lock, token = server.rendezvous, server.rendezvous.jvm(), secrets.token_urlsafe()
-    rendezvous.forget()  # what a dead one has left would be taken for alive as soon as the lock is held
+    rendezvous.forget()  # the state of a dead server would be taken for a live one's as soon as the lock is held
     if not lock.take(1):
         raise SetupError.server(server.root, f"{lock.holder()} has the root to itself.")
     lock.sign(SERVER)
@@ -184,7 +184,7 @@ def _launch(server: Server, lock: Lock, token: str) -> None:
     rendezvous = server.rendezvous
     command = server_command(program, server.settings)
     order = Order(command, str(rendezvous.root), lock.fd, server.fingerprint, server.idle)
-    # Nothing of another Spark that this machine is set up for, and of the token no trace in a list of processes.
+    # Without settings of another Spark on this machine. The token is given here, so no list of processes shows it.
     others = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
     environment = {
         "SPARK_HOME": str(spark_home()),

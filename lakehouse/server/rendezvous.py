@@ -1,7 +1,7 @@
 """How the processes that use one root find one server: three locks and a state file below `<root>/_spark`.
 
 The operating system releases a lock when its holder ends, however it ends. Nothing here has to be cleaned up, and no
-process id has to be believed. Only the standard library: the supervisor starts at once and stays small.
+process id has to be trusted. Only the standard library is imported, so the supervisor starts at once and stays small.
 """
 
 import fcntl
@@ -19,11 +19,12 @@ _LOOK_AGAIN = 0.05
 
 
 class Lock:
-    """A lock between processes on a file. The text of the file names the holder, for people.
+    """A lock on a file, between processes. The text of the file names the holder, for people who read it.
 
     Args:
         path: The file; it is created if it is missing, and stays.
-        java: A file that a JVM locks instead, with a lock of Java's own kind, which the other kind does not meet.
+        java: A file that a JVM locks instead, with a lock of Java's own kind, which does not exclude the other
+            kind.
     """
 
     def __init__(self, path: Path, java: Path | None = None) -> None:
@@ -37,9 +38,9 @@ class Lock:
         return self._fd
 
     def take(self, seconds: float = 0, *, shared: bool = False) -> bool:
-        """Takes the lock within a time limit, and says whether it did. Alone, or shared with other processes.
+        """Takes the lock within a time limit, alone or shared with other processes; returns whether it did.
 
-        If it fails, this object holds nothing any more.
+        If it fails, this object no longer holds the lock.
         """
         if self._fd is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,8 +88,8 @@ def _is_held_by_a_jvm(path: Path | None) -> bool:
         return False
     with path.open("r+b") as file:
         try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # given back with the file
-        except (BlockingIOError, PermissionError):  # POSIX leaves a system the choice
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the file is closed
+        except (BlockingIOError, PermissionError):  # POSIX allows either error
             return True
     return False
 
@@ -98,9 +99,9 @@ class ServerState:
     """Where a server listens, for processes that may read the state file.
 
     Args:
-        port: On loopback.
+        port: Its port on loopback.
         token: The server answers only requests with this token.
-        fingerprint: Of its jars and settings.
+        fingerprint: A digest of its versions, jars and settings.
         supervisor: The process that ends the JVM when it is idle.
         jvm: The process that is the server.
     """
@@ -120,20 +121,20 @@ class Rendezvous:
         self.scratch = root / SCRATCH
         self.log = self.scratch / "server.log"
         self.java_lock = self.scratch / "session.lock"
-        """What the JVM of a session of the user's own locks while it lives."""
+        """The file that the JVM of a session of the user's own locks while it lives."""
         self._state = self.scratch / "server.json"
         self._used = self.scratch / "used.lock"
 
     def jvm(self) -> Lock:
-        """Held by the one JVM that may write to the root, as long as it lives."""
+        """The lock that the one JVM that may write to the root holds as long as it lives."""
         return Lock(self.scratch / "jvm.lock", self.java_lock)
 
     def starting(self) -> Lock:
-        """Held while a process looks for the server, starts it or stops it."""
+        """The lock that a process holds while it looks for the server, starts it or stops it."""
         return Lock(self.scratch / "starting.lock")
 
     def lock_of_users(self) -> Lock:
-        """Shared by the processes that use the server. If one process can take it alone, no other uses the server."""
+        """The lock that the users of the server share. If one process can take it alone, no other uses the server."""
         return Lock(self._used)
 
     def last_used(self) -> float:

@@ -1,6 +1,7 @@
 """Spark's settings, as values: those that the library gives, and those that it refuses.
 
-Refused at start are settings whose effect shows up much later, as missing rows, and secrets that Dagster would show.
+Settings whose effect shows up much later, as missing rows, are refused at start; so are secrets that Dagster would
+show.
 """
 
 import os
@@ -18,7 +19,7 @@ from lakehouse.spark.session import REQUIRED
 EVERYWHERE = REQUIRED | {
     # A timestamp means the same instant, and a day the same hours, on every machine.
     "spark.sql.session.timeZone": "UTC",
-    # A commit whose answer was lost is then found to be ours by Delta itself. Off by default in 4.4.
+    # If the answer to a commit was lost, Delta itself then finds that the commit is ours. Off by default in 4.4.
     "spark.databricks.delta.commit.idempotencyCheck.enabled": "true",
 }
 # What loads Delta into a Spark that has its jars.
@@ -34,7 +35,7 @@ SECRET_VALUES = (
     r"(?i)://[^/\s:@]+:[^/\s@]+@"
     r"|(secret|password|passwd|pwd|token|sig|accountkey|sharedaccesskey|sharedaccesssignature)=[^;&\s,)]+"
 )
-# These name a class or a file that provides the credential; they are not one.
+# These name a class or a file that provides the credential; they are not credentials themselves.
 _POINTERS = re.compile(r"(?i)(provider(\.path)?|providers|class|type|file|path|enabled|interval|expiration)$")
 _OF_DELTA = "spark.databricks.delta."
 
@@ -59,21 +60,21 @@ def spark_settings() -> dict[str, str]:
         # once had there.
         "spark.driver.extraJavaOptions": f"-Duser.timezone=UTC -Dlog4j2.configurationFile={log4j}",
         "spark.sql.shuffle.partitions": str(max(4, os.cpu_count() or 1)),
-        # Delta rebuilds a table's state in 50 tasks by default, and each generates its code again: with two of them
-        # a small step takes a tenth more CPU.
+        # Delta rebuilds a table's state in 50 tasks by default, and each generates its code again: even with two
+        # tasks a small step takes a tenth more CPU.
         "spark.databricks.delta.snapshotPartitions": "1",
-        # The tasks in which VACUUM lists a table's directory: 10,000 by default, a minute of both cores for any table.
+        # The tasks in which VACUUM lists a table's directory: 10,000 by default, a minute's work for two cores.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(max(4, os.cpu_count() or 1)),
-        # OPTIMIZE of a clustered table sorts what it writes: a key's rows are then a page of a file, not all of it.
+        # OPTIMIZE of a clustered table sorts what it writes: a key's rows are then in one page of a file.
         "spark.databricks.io.skipping.mdc.sortWithinFiles": "true",
-        # The generated classes that are kept. A small step has more than the default of 100, so each compiled about
-        # fifty of them again; now it is seven.
+        # How many generated classes are kept. A small step has more than the default of 100, so each step compiled
+        # about fifty of them again; now it compiles seven.
         "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.sql.debug.maxToStringFields": "100",
         "spark.redaction.regex": SECRET_KEYS,
         "spark.redaction.string.regex": SECRET_VALUES,
         "spark.ui.enabled": "false",
-        # Kept for a UI that is not there: a thousand plans of each kind in a server that runs all day.
+        # By default a server that runs all day keeps a thousand plans of each kind, for a UI that is off.
         "spark.sql.ui.retainedExecutions": "20",
         "spark.ui.retainedJobs": "200",
         "spark.ui.retainedStages": "400",
@@ -95,15 +96,15 @@ def local_settings(root: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": f'{options} "-Dderby.system.home={scratch}"',
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": "0",  # any that is free, so none can be taken
-        # A session is left when its process ends, and the server ends when it is idle. After an hour without a
-        # question, Spark's own limit, a run that computes in Python or waits for its turn would find its inputs gone.
+        "spark.connect.grpc.binding.port": "0",  # any free port, so it cannot be one that is taken
+        # A session is released when its process ends, and the server ends when it is idle. With Spark's own limit, an
+        # hour without a request, a run that computes in Python or waits for its turn would find its inputs gone.
         "spark.connect.session.manager.defaultSessionTimeout": "7d",
     }
 
 
 def driver_gib(memory: int) -> int:
-    """A quarter of the memory in GiB, at least 1 and at most 4: a laptop runs more than this."""
+    """A quarter of the memory in GiB, at least 1 and at most 4, because a laptop also runs other programs."""
     return min(4, max(1, memory // 4 // _GIB))
 
 
@@ -145,7 +146,7 @@ OF_THIS_MACHINE = (
     ),
     Rule("spark.connect.grpc.binding.port", ("0",), "another program may have that port; a free one is taken anyway"),
 )
-"""What the server of local tables may not be set to. A cluster's server listens where its clients find it."""
+"""More rules for the server of local tables. A cluster's server listens where its clients find it."""
 RULES = (
     Rule("spark.sql.files.ignoreMissingFiles", ("false",), "a lost data file would read as rows that never were"),
     Rule("spark.sql.files.ignoreCorruptFiles", ("false",), "a damaged data file would read as rows that never were"),
@@ -195,7 +196,7 @@ def refuse_unsafe(settings: Mapping[str, str], rules: Sequence[Rule] = RULES) ->
         rules: What they may be; `RULES + OF_THIS_MACHINE` for the server of local tables.
 
     Raises:
-        SetupError (UNSAFE_SETTING): With one sentence for each setting that is not.
+        SetupError (UNSAFE_SETTING): With one sentence for each setting that breaks a rule.
     """
     problems = [
         problem

@@ -25,7 +25,7 @@ _LISTENS = re.compile(rb"Spark Connect server started at: \S*:(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to start."""
+    """What the supervisor has to start, for which root, and how long the server may be idle."""
 
     command: list[str]
     root: str
@@ -36,7 +36,7 @@ class Order:
 
 def main() -> None:
     order = Order(**json.load(sys.stdin))
-    # The starter waits for the parent only, and the child belongs to no terminal: Ctrl-C there is not for it.
+    # The starter waits for the parent only. The child belongs to no terminal, so Ctrl-C there does not reach it.
     if os.fork():
         return
     os.setsid()
@@ -79,14 +79,14 @@ def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvou
             last_used = time.time()
             continue
         if time.time() - max(last_used, rendezvous.last_used()) > order.idle:
-            # With the lock in hand: who comes now waits for the end, and then starts another server.
+            # The lock is still held: a process that comes now waits for the end, and then starts another server.
             rendezvous.forget()
             return f"nobody has used it for {order.idle:g} seconds"
         used.let_go()
 
 
 def port_of(jvm: subprocess.Popen[bytes], log: IO[bytes], within: float) -> int | None:
-    """The port on which the JVM reports that it listens; None if the JVM ends or so many seconds are up before."""
+    """The port on which the JVM reports that it listens; None if the JVM ends or the time is up before."""
     output, deadline = b"", time.monotonic() + within
     while True:
         ended = jvm.poll() is not None

@@ -17,7 +17,7 @@ class Tested:
 
     Args:
         lowest: The lowest that is tested.
-        highest: The highest that is tested, and all that differ from it in the last number alone.
+        highest: The highest that is tested. It also stands for versions that differ from it in the last number alone.
     """
 
     lowest: str
@@ -69,12 +69,12 @@ _OF_A_VENDOR = re.compile(r"\d+(?:\.\d+)+[-.](?!dev|snapshot|preview|rc\d|alpha|
 
 
 def is_of_a_vendor(version: str) -> bool:
-    """Whether a version says that it is a vendor's build, as 4.0.2-amzn-0: its numbers do not say what it can."""
+    """Whether a version is of a vendor's build, such as 4.0.2-amzn-0, whose numbers do not show what it can do."""
     return _OF_A_VENDOR.match(version) is not None
 
 
 def untested_build(program: str, version: str, is_of_a_platform: Callable[[], bool] = lambda: False) -> str | None:
-    """A vendor's build, with its numbers, that has not been tested; None of a version that has.
+    """The name of a vendor's build that has not been tested, with its version; None for a tested version.
 
     Raises:
         SetupError (VERSION): The version is not tested, and not a vendor's build of the same major version.
@@ -88,16 +88,16 @@ def untested_build(program: str, version: str, is_of_a_platform: Callable[[], bo
 
 
 def minor(version: str) -> str:
-    """4.2 of "4.2.0-amzn-1": Delta has a jar for each."""
+    """4.2 for "4.2.0-amzn-1": Delta has a jar for each minor version."""
     return ".".join(str(number) for number in _numbers(version)[:2])
 
 
 _BRING_PYSPARK = ("pyspark", "databricks-connect")
-"""The packages whose files are `pyspark`; without a word, each writes over those of the other."""
+"""The packages that install the files of `pyspark`; each silently overwrites those of the other."""
 
 
 def pyspark_of() -> tuple[str, ...]:
-    """The packages that have brought `pyspark`, with their versions: first the one whose files are in force."""
+    """The packages that have installed `pyspark`, with their versions: first the one whose files are in use."""
     brought = list[tuple[bool, str]]()
     for name in _BRING_PYSPARK:
         try:
@@ -109,7 +109,7 @@ def pyspark_of() -> tuple[str, ...]:
 
 
 def _is_in_force(package: Distribution) -> bool:
-    """Whether the file of pyspark's version is as the package brought it."""
+    """Whether the file with pyspark's version is still the one that the package installed."""
     for file in package.files or ():
         if file.as_posix() == "pyspark/version.py" and file.hash is not None:
             content = Path(str(file.locate())).read_bytes()
@@ -132,7 +132,7 @@ def refuse_other_client(server: str, client: str) -> None:
 
 
 def refuse_other_jars(spark: str, settings: Mapping[str, str]) -> None:
-    """Refuses settings of a session that name Delta's jars for another Spark than that of the session.
+    """Refuses settings of a session that name Delta's jars for a Spark other than the session's.
 
     Raises:
         SetupError (OTHER_SPARK): They name such jars.
@@ -147,12 +147,12 @@ def refuse_other_jars(spark: str, settings: Mapping[str, str]) -> None:
 
 
 def give_jar(spark: str) -> str:
-    """Which jar of Delta a version of Spark needs, as what to do."""
+    """The advice to give a version of Spark the jar of Delta that it needs."""
     return f"Give it io.delta:delta-spark_{minor(spark)}_2.13:{TESTED['Delta'].highest}"
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """4, 2, 0 of "4.2.0-amzn-1"; what follows a number that is none does not count."""
+    """4, 2, 0 for "4.2.0-amzn-1"; in each part, what follows its digits does not count."""
     numbers: list[int] = []
     for part in version.split(".")[:3]:
         digits = part[: len(part) - len(part.lstrip("0123456789"))]

@@ -1,6 +1,6 @@
-"""What a session can, of what not every platform allows: found out when it is first refused, and then known.
+"""What a session can do, of what not every platform allows: found out at the first refusal, and then remembered.
 
-A platform that governs Spark may allow no session of a statement's own, no global view, no setting, and no rows that
+A platform that governs Spark may not allow a separate session for a statement, a global view, a setting, or rows that
 are kept between two statements. Everything is tried as if it were allowed, so a session that can do all pays nothing.
 """
 
@@ -27,11 +27,11 @@ _LOST = {Meaning.SESSION_ENDED, Meaning.ANSWER_LOST, Meaning.EXECUTOR_LOST}
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What the platform of a session says where it refuses something; None where it allows it.
+    """The platform's words where a session is refused something; None where it is allowed.
 
     Args:
-        statements: A session of a statement's own, with its transaction as settings and a view of the rows: by these a
-            `CREATE`, `MERGE` or `DELETE` carries its transaction. A write of rows has options for it.
+        statements: A separate session for a statement, with the transaction as settings and the rows as a view: so a
+            `CREATE`, `MERGE` or `DELETE` carries its transaction. A write of rows has options for that.
         checkpoints: Rows that Spark keeps once they are computed.
     """
 
@@ -40,14 +40,14 @@ class Abilities:
 
 
 class RefusedStatementError(Exception):
-    """The platform allows no statement of SQL with a transaction. None was sent, and the write is planned again."""
+    """The platform allows no SQL statement with a transaction. None was sent, and the write is planned again."""
 
 
 _refusals: WeakKeyDictionary[SparkSession, Abilities] = WeakKeyDictionary()
 
 
 def abilities(spark: SparkSession) -> Abilities:
-    """What is known of a session; everything is allowed until it is refused."""
+    """What is known about a session; everything counts as allowed until it is refused."""
     return _refusals.get(spark, Abilities())
 
 
@@ -75,7 +75,7 @@ def handed_over(
 
 
 def keep(rows: DataFrame) -> DataFrame:
-    """The rows, computed and kept; as they are where the platform keeps none."""
+    """The rows, computed and kept; the same plan where the platform keeps no rows."""
     spark = rows.sparkSession
     if abilities(spark).checkpoints is not None:
         return rows
@@ -107,7 +107,7 @@ def why_no_checkpoints(spark: SparkSession) -> str | None:
 
 
 def _why_refused(attempt: Callable[[], object]) -> str | None:
-    """What the platform says; None if it refuses nothing. An error of a connection that is lost is no answer."""
+    """The platform's words; None if it refuses nothing. Raises the error of a lost connection, which is no answer."""
     try:
         attempt()
     except Exception as error:
@@ -120,7 +120,7 @@ def _why_refused(attempt: Callable[[], object]) -> str | None:
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether an error is that of a connection that is lost, and so says nothing of what a session can."""
+    """Whether an error comes from a lost connection, and so shows nothing about what a session can do."""
     return isinstance(error, LakehouseError) or bool(_LOST & diagnose(error).keys())
 
 

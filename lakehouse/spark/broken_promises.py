@@ -1,4 +1,4 @@
-"""How a promise of a write can be broken: its text as SQL for a plan, and the error that such a text stands for."""
+"""How a promise of a write can be broken: a text, as SQL for a plan, and the error that such a text becomes."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ BROKEN = "lakehouse-broken-promise:"
 
 
 class Breach(Enum):
-    """How a promise can be broken: the closed set, by the value that stands as `kind` in the text."""
+    """How a promise can be broken: the closed set. The value is the `kind` in the text."""
 
     OUTSIDE = "outside"
     TWICE = "twice"
@@ -38,13 +38,13 @@ def breach_text(breach: Breach, **details: str) -> str:
 
 
 def not_appended(source: str, version: Column, change: Column) -> Column:
-    """What is raised where a row of the feed, read as appended, is none."""
+    """The text to raise where a row of the feed that is read as appended was not appended."""
     begin = f'{BROKEN}{{"kind": "{Breach.NOT_APPENDED.value}", "source": {json.dumps(source)}, "version": '
     return F.concat(F.lit(begin), version.cast("string"), F.lit(', "change": "'), change, F.lit('"}'))
 
 
 def broken_promise(asset: str, error: BaseException) -> WriteError | None:
-    """The broken promise that an error of Spark stands for; None if it stands for something else."""
+    """The broken promise that an error of Spark reports; None if the error is about something else."""
     for cause in causes(error):
         if isinstance(cause, AnalysisException):  # it quotes the plan, not a row, and so do its own causes
             return None
@@ -135,7 +135,7 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> WriteError
 
 
 def _problem_in(text: str) -> dict[str, Any] | None:
-    """What a broken promise says of itself in the text of an error; None if it is none, or a piece of its plan."""
+    """The details of a broken promise in the text of an error; None if it has none, or quotes a piece of a plan."""
     _, marker, json_text = text.partition(BROKEN)
     try:
         return json.JSONDecoder().raw_decode(json_text)[0] if marker else None
@@ -144,7 +144,7 @@ def _problem_in(text: str) -> dict[str, Any] | None:
 
 
 def breach_sql(breach: Breach, key: Mapping[str, str]) -> str:
-    """The text of a broken promise about a key as SQL; the key's values by their names."""
+    """The text of a broken promise about a key, as SQL; `key` has the SQL of each value by its column's name."""
     values = ", ".join(f"CAST({value} AS STRING) AS {quote(name)}" for name, value in key.items())
     begin = literal(f'{BROKEN}{{"kind": "{breach.value}", "key": ')
     return f"concat({begin}, to_json(struct({values}), map('ignoreNullFields', 'false')), '}}')"

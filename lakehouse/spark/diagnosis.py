@@ -1,7 +1,7 @@
 """What errors of Spark, Delta or the connection mean.
 
 First the evidence: the causes of an exception, its own sentence, and whose words it contains. Then the meanings, as
-rows of a table: a pattern of the text, and what it says.
+rows of a table: a pattern of the text, and what it means.
 """
 
 import re
@@ -13,11 +13,11 @@ from typing import Any
 _WIRE = frozenset({"pyspark", "py4j", "grpc", "delta"})
 _PYTHON = re.compile(r"[\w.]*python\.PythonException|Traceback \(most recent call last\)")
 _OF_THE_ASSET = re.compile(r"SQLSTATE: (?:21|22|23|38|39|42(?!501)|P0)")
-"""SQL's classes for faults of data, constraints, functions and names: they come with the expression. 42501 is a right
-that the user lacks."""
+"""SQL's classes for faults of data, constraints, functions and names: they come from the expression. 42501 is a
+privilege that the user lacks."""
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)(?:\.([A-Z0-9_]+))?\]")
 _SHOWS_TRACE = "_display_stacktrace"
-"""Of an exception of Spark Connect: whether its text ends with the JVM's stack trace."""
+"""The attribute of an exception of Spark Connect that decides whether its text ends with the JVM's stack trace."""
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)")
 
 
@@ -53,7 +53,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def message(error: BaseException) -> str:
-    """The exception's own sentence, without a JVM stack trace where the class keeps it apart."""
+    """The exception's own sentence, without the JVM's stack trace where the class keeps that apart."""
     description = getattr(error, "_desc", None)
     return str(description) if description else _text(error)
 
@@ -93,12 +93,12 @@ def _text(error: BaseException) -> str:
 
 
 def _spoken(error: BaseException, text: str) -> tuple[str, bool]:
-    """What of a text Spark, Delta or the wire say, and whether they say that the asset's own expression failed."""
+    """The part of a text that Spark, Delta or the wire wrote, and whether it blames the asset's own expression."""
     if type(error).__name__ == "PythonException":
         return "", True
     if type(error).__module__.split(".", maxsplit=1)[0] not in _WIRE:
         return "", False
-    text = f"{type(error).__name__}: {text}"  # some classes say all by their name
+    text = f"{type(error).__name__}: {text}"  # the name of some classes says everything
     python = _PYTHON.search(text)
     return (text, _OF_THE_ASSET.search(text) is not None) if python is None else (text[: python.start()], True)
 
@@ -154,7 +154,7 @@ SENTENCES: tuple[tuple[str, Meaning], ...] = (
     (r"is not a Delta table|DELTA_NOT_A_DELTA_TABLE", Meaning.TABLE_MISSING),
     (r"DELTA_PATH_BASED_ACCESS_TO_CATALOG_MANAGED|Couldn't locate commit coordinator", Meaning.CATALOG_COMMITS),
     (r"DELTA_UNSUPPORTED_FEATURES_FOR_(?:READ|WRITE)", Meaning.FEATURE_UNSUPPORTED),
-    # Spark's word where the directory or the name was there before the statement, Delta's where it was filled since.
+    # Spark's condition if the directory or name was there before the statement, Delta's if it was filled since.
     (r"TABLE_OR_VIEW_ALREADY_EXISTS|DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION", Meaning.NAME_TAKEN),
     (r"must be Serializable", Meaning.ISOLATION_REFUSED),
     (r"\[(?:NO_ACTIVE_SESSION|SESSION_NOT_SAME|INVALID_HANDLE\.SESSION_[A-Z]+)\]", Meaning.SESSION_ENDED),
@@ -169,10 +169,10 @@ SENTENCES: tuple[tuple[str, Meaning], ...] = (
     (r"FileAlreadyExistsException|RemoteFileChangedException|CommitFailedException", Meaning.ANSWER_LOST),
     (r"java\.io\.(?:IO|EOF|InterruptedIO)Exception|java\.net\.\w+Exception", Meaning.ANSWER_LOST),
     (r"\bAWS\w*IOException|TimeoutException", Meaning.ANSWER_LOST),
-    # Of S3: another request for the object is under way, or changed it; too many requests; an error of the store.
+    # S3: another request for the object is under way, or changed it; too many requests; an error of the store.
     (r"\bService: S3, Status Code: (?:409|412|429|5\d\d)\b", Meaning.ANSWER_LOST),
 )
-"""Patterns of the sentence that the error says."""
+"""Patterns of an error's own sentence."""
 TRACES: tuple[tuple[str, Meaning], ...] = (
     (r"DELTA_MISSING_CHANGE_DATA|DELTA_CHANGE_TABLE_FEED_DISABLED", Meaning.FEED_GONE),
     (r"DELTA_CHANGE_DATA_FEED_INCOMPATIBLE|PARQUET_COLUMN_DATA_TYPE_MISMATCH", Meaning.FEED_GONE),
@@ -184,17 +184,17 @@ TRACES: tuple[tuple[str, Meaning], ...] = (
     (r"FAILED_READ_FILE\.FILE_NOT_EXIST|DELTA_FILE_NOT_FOUND", Meaning.FILE_GONE),
     (r"FAILED_READ_FILE\.NO_HINT.*FileNotFound|java\.io\.FileNotFoundException", Meaning.FILE_GONE),
 )
-"""Patterns that count as well where only the Java stack trace below the sentence has them."""
+"""Patterns that count even if only the Java stack trace below the sentence contains them."""
 _UNSUPPORTED = re.compile(r"unsupported by [^:]*: ([\w, -]*\w)")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 _HANDLED = "During handling of the above exception"
 TEMPORARY = (Meaning.VERSION_EXPIRED, Meaning.EXECUTOR_LOST, Meaning.ROWS_LOST, Meaning.ANSWER_LOST)
-"""The closed list of meanings after which the next try may succeed. A version has expired only of this run: the next
+"""The closed list of meanings after which the next try may succeed. A version has expired only for this run: the next
 run pins a newer one."""
 _BY_CONDITION_ALONE = {*TEMPORARY, Meaning.FILE_GONE}
-"""What an error of Delta means by its condition alone: beside it, its text may quote anything."""
+"""Meanings that an error of Delta has only by its condition, because the rest of its text may quote anything."""
 _REFUSES = ("DELTA_", "INSUFFICIENT_PERMISSIONS")
-"""How conditions begin by which Delta, or a catalog with grants, refuses."""
+"""The prefixes of the conditions by which Delta, or a catalog with grants, refuses something."""
 _REFUSAL = re.compile(
     r"\[((?:DELTA_|INSUFFICIENT_PERMISSIONS)[A-Z0-9_]*)(?:\.([A-Z0-9_]+))?\] "
     r"(.*?)(?=\s*(?:SQLSTATE:|\n\s*at |\n\s*JVM stacktrace|\Z))",
@@ -225,7 +225,7 @@ class _Row:
     in_trace: bool
 
     def found_in(self, evidence: Evidence) -> str | None:
-        """What the row recognises; of an error that comes with the asset's expression only the condition counts."""
+        """The words that match; in an error that comes from the asset's expression only the condition counts."""
         condition = evidence.condition or ""
         by_condition = condition.startswith("DELTA_") and self.meaning in _BY_CONDITION_ALONE
         alone = evidence.of_the_asset or by_condition
@@ -243,7 +243,7 @@ _ROWS = tuple(
 
 
 def said_by(error: BaseException) -> Mapping[Meaning, str]:
-    """What one exception says, without its causes: each meaning with the words that say so."""
+    """What one exception means, without its causes: each meaning with the words that show it."""
     evidence = Evidence.of(error)
     meanings: dict[Meaning, str] = {}
     if isinstance(error, ConnectionError | TimeoutError):
@@ -256,7 +256,7 @@ def said_by(error: BaseException) -> Mapping[Meaning, str]:
 
 
 def diagnose(error: BaseException) -> Mapping[Meaning, str]:
-    """What an exception and its causes say; of two that say the same the outer one's words."""
+    """What an exception and its causes mean; if several have one meaning, with the words of the outermost."""
     meanings: dict[Meaning, str] = {}
     for cause in causes(error):
         meanings = {**said_by(cause), **meanings}
@@ -264,7 +264,7 @@ def diagnose(error: BaseException) -> Mapping[Meaning, str]:
 
 
 def why_temporary(error: BaseException) -> str | None:
-    """Why another try may succeed; None if nothing says so."""
+    """Why another try may succeed; None if nothing indicates that."""
     meanings = diagnose(error)
     return next((meaning.value for meaning in TEMPORARY if meaning in meanings), None)
 

@@ -35,7 +35,7 @@ ONE, MORE = "__one", "__more"
 
 
 def bag_difference(rows: DataFrame, existing: DataFrame) -> DataFrame:
-    """Rows counted with their repetitions: `MORE` > 0 where the result has more of a row than the table."""
+    """Rows counted with their repetitions: `MORE` > 0 where the result has a row more often than the table."""
     both = (
         rows.select(*map(quote, existing.columns)).withColumn(ONE, F.lit(1)).union(existing.withColumn(ONE, F.lit(-1)))
     )
@@ -43,7 +43,7 @@ def bag_difference(rows: DataFrame, existing: DataFrame) -> DataFrame:
 
 
 def net(signed: DataFrame, schema: StructType, by: Iterable[str]) -> DataFrame:
-    """What remains of rows that each come (`ONE` is 1) or go (-1): each row once, and as `MORE` by how many.
+    """The balance of rows that each come (`ONE` is 1) or go (-1): each row once, with its surplus as `MORE`.
 
     Rows are the same if they are equal in the SQL expressions `by`, one for each column of the schema.
     """
@@ -54,17 +54,17 @@ def net(signed: DataFrame, schema: StructType, by: Iterable[str]) -> DataFrame:
 
 
 def matching(frame: DataFrame, other: DataFrame, columns: Sequence[str], how: str = "left_semi") -> DataFrame:
-    """The rows of a frame that have (`left_semi`) or have not (`left_anti`) the values of a row of another one."""
+    """The rows of a frame that match (`left_semi`) or do not match (`left_anti`) a row of another in some columns."""
     values = other.selectExpr(*(f"{quote(name)} AS __value_{index}" for index, name in enumerate(columns)))
     on = " AND ".join(same(quote(name), f"__value_{index}") for index, name in enumerate(columns))
     return frame.join(values, F.expr(on), how)
 
 
 _UTC: Any = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {"timestamp_utc": True}
-"""How a schema's instants are in UTC; Spark 4.2 renamed the argument."""
+"""The argument that puts a schema's instants in UTC; Spark 4.2 renamed it."""
 _WIDE = "lakehouse-wide-row"
 _WORD = 16
-"""About the bytes of a value, those of a text or a binary apart."""
+"""Roughly the bytes of a value, without the content of a text or a binary."""
 _NESTED = (ArrayType, StructType)
 _DOUBTFUL = (FloatType, DoubleType, StringType)
 """Types with values whose equality in Python is not that of Spark."""
@@ -80,9 +80,9 @@ class Local:
 
     @cached_property
     def frame(self) -> DataFrame:
-        """The rows as a local relation, for plans; sent to Spark when the first one asks."""
-        # In one batch: PySpark 4.2 stops at the first empty one and drops what follows (tests/upstream).
-        # Of no rows as well: Arrow combines them to no batch, of which PySpark cannot tell the type of a nested column.
+        """The rows as a local relation, for plans; sent to Spark when first requested."""
+        # In one batch: PySpark 4.2 stops at the first empty batch and drops what follows (tests/upstream).
+        # Even without rows: Arrow combines these to no batch, and PySpark then does not know a nested column's type.
         arrow = self.arrow.combine_chunks() if self.rows else self.arrow.schema.empty_table()
         frame = self.spark.createDataFrame(arrow, schema=self.schema)
         if self.rows > limits().decoded_rows and is_connect(self.spark):
@@ -96,7 +96,7 @@ class Local:
 
     @classmethod
     def empty(cls, frame: DataFrame) -> "Local":
-        """No rows of the frame's columns, without a job of Spark."""
+        """No rows, with the frame's columns, without a Spark job."""
         return cls(frame.sparkSession, frame.schema, to_arrow_schema(frame.schema, **_UTC).empty_table())
 
     def select(self, columns: Sequence[str]) -> "Local":
@@ -136,7 +136,7 @@ class Local:
     def literal_rows(self, columns: Sequence[str]) -> list[tuple[Literal, ...]]:
         """The values of some columns that have literals, row by row; instants in UTC.
 
-        In another zone Python takes two instants of the hour that comes twice for one.
+        In another zone, Python treats two instants as equal if they lie in the hour that occurs twice.
         """
         return list(zip(*(_in_utc(self.column(column)).to_pylist() for column in columns), strict=True))
 
@@ -148,7 +148,7 @@ class Local:
             return None
         try:
             distinct = list(dict.fromkeys(self.literal_rows(columns)))
-        except (OverflowError, ValueError):  # a date that Python has not: before the year 1 or after 9999
+        except (OverflowError, ValueError):  # a date that Python lacks: before the year 1 or after 9999
             return None
         doubtful = [place for place, column in enumerate(fields) if isinstance(column.dataType, _DOUBTFUL)]
         if any(_is_no_key(values[place]) for values in distinct for place in doubtful):
@@ -167,7 +167,7 @@ def small(frame: DataFrame) -> Local | None:
     rows = min(limits().driver_rows, most_bytes // values)
     frame, texts = frame.limit(rows + 1), _width(frame)
     if texts is not None:
-        # After the limit there is one partition (several only of a few rows), in which this counts the rows.
+        # After the limit there is one partition (several only for a few rows), in which this counts the rows.
         nth = F.monotonically_increasing_id().bitwiseAND((1 << 33) - 1) + 1
         most = F.least(F.lit(limits().driver_row_bytes), F.lit(most_bytes) / nth - values)
         frame = frame.where(F.when(texts > most, F.raise_error(F.lit(_WIDE)).cast("boolean")).otherwise(True))
@@ -183,7 +183,7 @@ def small(frame: DataFrame) -> Local | None:
 def compute_once(frame: DataFrame, *, few: bool = False) -> Local | DataFrame:
     """The frame's rows, computed once, however often a plan reads them; at the driver if they are few.
 
-    Many rows on a platform that keeps none are computed by each plan.
+    On a platform that keeps no rows, many rows are computed again by each plan.
     """
     if few:
         return small(frame) or keep(frame)
@@ -199,7 +199,7 @@ def _in_utc(column: Any) -> Any:
 
 
 def _is_no_key(value: Literal) -> bool:
-    """Whether a literal may not find all rows with the key: NaN, a zero, and a text of which bytes were replaced."""
+    """Whether a literal may miss some rows with the key: NaN, a zero, and a text in which bytes were replaced."""
     if isinstance(value, float):
         # Spark groups and joins by 0.0 and -0.0 as one value. Parquet's reader leaves out a file with the other zero.
         return isnan(value) or not value

@@ -1,7 +1,7 @@
 """Which values Delta's change data feed returns exactly, by type: one table, and its two renderings.
 
-Delta hands the feed's rows out as Java's objects, which cannot say all that a file holds. An inexact value may be
-another one in the table; whoever goes by the feed then takes another way.
+Delta returns the feed's rows as Java objects, which cannot represent every value that a file holds. An inexact value
+may differ from the value in the table; what relies on the feed then takes another way.
 """
 
 import re
@@ -38,7 +38,7 @@ from lakehouse.spark.types import fields_within
 _ALL = re.compile(r"(?:^|[(,\s])(?:\w+\.)?\*\s*(?:[,)]|$)")
 """A star that stands for all columns, and not for a product."""
 REPLACED = "\ufffd"
-"""What Java has for bytes that are no UTF-8."""
+"""What Java puts in place of bytes that are not UTF-8."""
 
 
 class Inexact(Enum):
@@ -103,13 +103,13 @@ def inexact_in_sql(value: str, kind: DataType) -> list[str]:
 
 
 def may_be_exact(column: StructField) -> bool:
-    """Whether the feed tells some values of a column exactly: no part of it has a type that is never exact."""
+    """Whether the feed returns some values of a column exactly: no part of it has a type that is never exact."""
     parts = (kind for _, kind in fields_within(column.name, column.dataType))
     return all(type(kind) in INEXACT or isinstance(kind, StructType | ArrayType) for kind in parts)
 
 
 def inexact_in(columns: Iterable[StructField]) -> str | None:
-    """The SQL condition that a row of the feed has an inexact value in one of the columns; None if no value can be."""
+    """The SQL condition that a row of the feed has an inexact value in one of the columns; None if no row can."""
     conditions = [each for column in columns for each in inexact_in_sql(quote(column.name), column.dataType)]
     return " OR ".join(conditions) or None
 

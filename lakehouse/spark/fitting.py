@@ -63,10 +63,10 @@ def check_new(asset: str, rows: DataFrame, table: Table, head: Head | None) -> N
 
 
 def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection[str]) -> None:
-    """Refuses unpadded texts for CHAR columns: Spark pads what the table holds, so the two match in no join.
+    """Refuses unpadded texts for CHAR columns: Spark pads what the table holds, so the two never match in a join.
 
     Raises:
-        WriteError (SCHEMA): One of the columns is a CHAR in the table, and another one, or none, in the result.
+        WriteError (SCHEMA): One of the key columns is a CHAR in the table, but not the same CHAR in the result.
     """
     keys = fold(key)
     kinds = {column.name.lower(): column.metadata.get(CHAR) for column in rows.schema.fields}
@@ -109,7 +109,7 @@ def fit(
 ) -> DataFrame:
     """The rows under the table's column order, names and types.
 
-    `filled` says how Delta itself fills columns; it is asked only if a column is missing.
+    `filled` returns how Delta itself fills columns; it is called only if a column is missing.
 
     Raises:
         WriteError (SCHEMA): A column is missing, is new and may not be added, or has a type that would lose values.
@@ -159,9 +159,9 @@ def fit(
 
 
 def _pad(frame: DataFrame, have: StructType) -> DataFrame:
-    """The frame, whose texts for CHAR columns are as Spark reads them from the table: with blanks, and known as CHARs.
+    """The frame, with the texts of CHAR columns as Spark reads them from the table: padded, and marked as CHARs.
 
-    Otherwise a condition such as `status = 'new'` would hold of the first run's rows alone.
+    Otherwise a condition such as `status = 'new'` would hold only for the rows of the first run.
     """
     chars = {column.name: _CHAR.fullmatch(str(column.metadata.get(CHAR))) for column in have.fields}
     lengths = {name: int(char.group(1)) for name, char in chars.items() if char is not None}
@@ -173,7 +173,7 @@ def _pad(frame: DataFrame, have: StructType) -> DataFrame:
 
 
 def _new_fields(stored: StructField, computed: StructField | None) -> dict[str, str]:
-    """The fields that only the computed column has, if it lacks none of the stored column; with their types."""
+    """The fields that only the computed column has, if it lacks no field of the stored column; with their types."""
     if computed is None:
         return {}
     of_table, of_result = (
@@ -208,9 +208,9 @@ def _new_fields_refused(table: TableRef, nested: Mapping[str, Mapping[str, str]]
 
 
 def conform(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The frame's columns under the names and types of a schema; NULL in those that it lacks.
+    """The frame's columns under the names and types of a schema; NULL in columns that it lacks.
 
-    As SQL text if that means the same, because each column of the DataFrame API is forty calls into the JVM.
+    Written as SQL text if that means the same, because each column of the DataFrame API takes forty calls into the JVM.
     """
     present = fold(frame.columns)
     if all(_is_plain(column) for column in schema.fields):
@@ -223,10 +223,10 @@ def conform(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def with_plain_texts(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The frame, whose texts have the type STRING on a Spark Connect server, too.
+    """The frame, with texts of the type STRING on a Spark Connect server too.
 
     There the texts of a Python function and of `cast(StringType())` have the type STRING COLLATE UTF8_BINARY. Delta 4.4
-    writes that as the column's type into the log, its protocol knows no such type, and no other reader opens the table.
+    writes that type into the log, although its protocol has no such type, and then no other reader opens the table.
     Only a cast in SQL text takes the collation away.
     """
     if not is_connect(frame.sparkSession):
@@ -242,7 +242,7 @@ def _as_plain_text(column: StructField) -> str:
 
 
 def with_lacking(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The frame, and after its columns those of a schema that it lacks, as NULLs."""
+    """The frame, followed by the columns of a schema that it lacks, as NULLs."""
     present = fold(frame.columns)
     for column in schema.fields:
         if column.name.lower() not in present:
@@ -258,5 +258,5 @@ def with_known_schema(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def _is_plain(column: StructField) -> bool:
-    """Whether SQL can express name and type: it has no NOT NULL for elements, and replaces ${...} even in names."""
+    """Whether SQL can express name and type: SQL has no NOT NULL for elements, and replaces ${...} even in names."""
     return type(column.dataType) in ATOMS and "${" not in column.name

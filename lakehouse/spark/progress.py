@@ -1,8 +1,8 @@
-"""What a step tells those who listen: its phases, what it computes, its messages, how far Spark is with queries.
+"""What a step reports to its listeners: its phases, what it computes, its messages, how far Spark is with queries.
 
-Whoever listens stands in one list, which is that of the thread: a step and its queries are of one thread.
+The listeners are in one list, which belongs to the thread: a step and its queries run in one thread.
 
-The progress of classic Spark's jobs is here too: the one place that asks for a Spark context.
+The progress of classic Spark's jobs is here too. Only this module and the Spark server ask for a Spark context.
 """
 
 import time
@@ -52,7 +52,7 @@ class Doing:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A sentence for the log of the run: `WARNING` of a lost attempt or unexpected work, `INFO` of a long query."""
+    """A sentence for the log of the run: `WARNING` for a lost attempt or unexpected work, `INFO` for a long query."""
 
     text: str
     level: int = WARNING
@@ -60,14 +60,14 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """A plan has evaluated what its table expects of the rows; a later plan of the same step takes its place."""
+    """A plan has evaluated what its table expects of the rows; a later plan of the same step replaces this."""
 
     evaluations: tuple[Evaluation, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AllOutside:
-    """A plan leaves out each row of the result, because none lies in a partition of the run."""
+    """A plan leaves out every row of the result, because no row lies in a partition of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class QuarantineWritten:
 
 @dataclass(frozen=True, slots=True)
 class KeysLeftAlone:
-    """Changes touched keys whose rows the table does not own, so that nothing is computed of them."""
+    """Changes touched keys whose rows the table does not own, so that nothing is computed for these keys."""
 
     keys: int
 
@@ -108,12 +108,12 @@ Listener: TypeAlias = Callable[[Notice], None]
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Who is told each notice, in order. What a listener raises is raised where the notice happened.
+    """Who receives each notice, in order. An error of a listener is raised where the notice happened.
 
     Args:
         each: The listeners.
-        pause: Seconds without a word of a query's progress: at its beginning, and between two sentences.
-        interval: Seconds between two questions about the jobs of classic Spark.
+        pause: Seconds without a message about a query: at its beginning, and between two messages.
+        interval: Seconds between two requests for the state of classic Spark's jobs.
     """
 
     each: tuple[Listener, ...] = ()
@@ -125,19 +125,19 @@ _LISTENERS: ContextVar[Listeners] = ContextVar("listeners", default=Listeners())
 
 
 def listeners() -> Listeners:
-    """Who listens to this thread."""
+    """The listeners of this thread."""
     return _LISTENERS.get()
 
 
 def tell(notice: Notice) -> None:
-    """Tells a notice to those who listen to this thread."""
+    """Passes a notice to the listeners of this thread."""
     for listener in listeners().each:
         listener(notice)
 
 
 @contextmanager
 def listening(*more: Listener, **pace: float) -> Generator[None]:
-    """While it is open, the notices of this thread are told to more listeners."""
+    """While it is open, more listeners receive the notices of this thread."""
     before = listeners()
     token = _LISTENERS.set(replace(before, each=(*before.each, *more), **pace))
     try:
@@ -170,7 +170,7 @@ class JobStage:
 
 
 Report = Callable[[list[JobStage], int, str, bool], None]
-"""Takes the stages so far, how many tasks are running, whose they are, and whether it is over."""
+"""Takes the stages so far, how many tasks are running, the group of their jobs, and whether the jobs are over."""
 
 
 @contextmanager
@@ -192,7 +192,7 @@ def polling(spark: SparkSession, report: Report) -> Generator[None]:
         over.set()
         thread.join()
         report([], 0, group, True)
-        with suppress(Exception):  # a context that has ended has no properties, and why is still to be seen
+        with suppress(Exception):  # an ended context has no properties, and its error must still be seen
             context.setLocalProperty(_GROUP, given)  # pyright: ignore[reportArgumentType]  (None unsets it)
 
 
@@ -239,13 +239,13 @@ class Stage(Protocol):
 
     @property
     def num_bytes_read(self) -> int:
-        """0 where Spark does not say."""
+        """0 where Spark does not report it."""
         ...
 
 
 @dataclass(eq=False)
 class QueryWatch:
-    """Turns Spark's reports, of any number a second, into a message every `Listeners.pause` seconds."""
+    """Turns Spark's reports, however frequent, into a message every `Listeners.pause` seconds."""
 
     spark: SparkSession
     doing: str = "computing"
@@ -257,7 +257,7 @@ class QueryWatch:
         self._last_report = self.now()
 
     def __call__(self, notice: Notice) -> None:
-        """Hears what the step is doing."""
+        """Notes what the step is doing."""
         if isinstance(notice, Doing):
             self.doing = notice.what
 
@@ -281,7 +281,7 @@ class QueryWatch:
 
 
 def sentence(doing: str, stages: list[Stage], running: int, seconds: float) -> str:
-    """How far a query is."""
+    """How far a query is, as a sentence for the log."""
     tasks, completed = sum(s.num_tasks for s in stages), sum(s.num_completed_tasks for s in stages)
     finished = sum(s.num_completed_tasks >= s.num_tasks for s in stages)
     read = sum(s.num_bytes_read for s in stages)
@@ -295,9 +295,9 @@ def sentence(doing: str, stages: list[Stage], running: int, seconds: float) -> s
 
 @contextmanager
 def watching(spark: SparkSession, what: str | None = None) -> Generator[None]:
-    """While it is open, the listeners are told how far the session's long queries are; within itself it adds nothing.
+    """While it is open, the listeners get messages about the session's long queries; a nested one adds nothing.
 
-    Spark Connect registers a handler once, however often it is asked.
+    Spark Connect registers the same handler only once, however often it is asked to.
     """
     if what is not None:
         tell(Doing(what))
@@ -311,6 +311,6 @@ def watching(spark: SparkSession, what: str | None = None) -> Generator[None]:
         try:
             session.registerProgressHandler(watch.report)
             reports.callback(session.removeProgressHandler, watch.report)
-        except PySparkRuntimeError:  # classic Spark has the method, and says that it is Spark Connect's
+        except PySparkRuntimeError:  # classic Spark has the method, which refuses because it is Spark Connect's
             reports.enter_context(polling(spark, watch.report))
         yield

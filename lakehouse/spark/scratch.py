@@ -1,4 +1,4 @@
-"""Whether a Spark keeps what exactly once needs, tried out on a table that is made for it and dropped again."""
+"""Whether a Spark keeps the guarantees that exactly-once needs, tried out on a table that is created and dropped."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from lakehouse.spark.diagnosis import first_line, refusal
 
 _APPLICATION = "lakehouse doctor"
 _OURS = "lakehouse.scratch"
-"""The property of the table."""
+"""The property that marks a table as made here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What was tried.
+    """The result of one trial.
 
     Args:
-        about: The thing.
+        about: What was tried.
         problem: What is wrong with it; None if nothing is.
         is_needed: Whether nothing can be written without it.
     """
@@ -32,10 +32,11 @@ class Trial:
 def try_out(spark: SparkSession, name: str) -> list[Trial]:
     """Tries each way to write on a new table of this name in the catalog, each twice with one transaction.
 
-    The table is dropped; if Spark goes away, by the next call. Another table of this name is left alone.
+    The table is dropped at the end or, if Spark goes away, by the next call. A table of this name that was not made
+    here is left alone.
 
     Raises:
-        Exception: Spark went away, whatever it raises then.
+        Exception: Spark went away; the error is the one that Spark raises then.
     """
     table = ".".join(quote(part) for part in name_parts(name))
     _attempt("what an earlier call has left", lambda: _drop(spark, table))
@@ -75,7 +76,7 @@ def _of_writes(spark: SparkSession, table: str) -> Iterator[Trial]:
 def _apply_twice(
     spark: SparkSession, table: str, about: str, at: int, write: Callable[[int], object], *, is_needed: bool = True
 ) -> Trial:
-    """Whether a write is one commit with its mark, and skipped the second time."""
+    """Whether a write is one commit with its mark, and is skipped the second time."""
 
     def attempt() -> None:
         before = int(_newest(spark, table)["version"])

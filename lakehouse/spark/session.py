@@ -20,7 +20,7 @@ REQUIRED = {
     # Spark 4.2.0 waits for ever where a plain Python function reads the columns of a scan (SPARK-58241).
     "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
 }
-"""All of them can be set on a running session."""
+"""Settings that each session needs; all of them can be set on a running session."""
 
 
 FACTORY_MODE = "spark.sql.codegen.factoryMode"
@@ -30,7 +30,7 @@ FACTORY_MODE = "spark.sql.codegen.factoryMode"
 def interpreting(spark: SparkSession, size: Size | None) -> Generator[None]:
     """Makes Spark interpret what happens within, if the tables are small. A user's own setting in the session stays.
 
-    The size is that of all tables that are read or written; None if it is not known.
+    `size` is that of all tables that are read or written; None if it is not known.
     """
     little = Size(limits().interpreted_rows, limits().interpreted_bytes)
     if size is None or not size.fits(little) or not _begun(spark):
@@ -39,14 +39,14 @@ def interpreting(spark: SparkSession, size: Size | None) -> Generator[None]:
     try:
         yield
     finally:
-        with suppress(Exception):  # a session that is lost has no settings, and whose error it was is still to be seen
+        with suppress(Exception):  # a lost session has no settings, and the error within must still be seen
             spark.conf.unset(FACTORY_MODE)
 
 
 def _begun(spark: SparkSession) -> bool:
     """Whether Spark interprets from now on; not against a user's own setting, nor in a session that has ended.
 
-    What happens within has the error of an ended session explained; an error here would be Spark's own.
+    The error of an ended session is explained if the work within raises it; raised here, it would be Spark's own.
     """
     with suppress(PySparkException):
         if spark.conf.get(FACTORY_MODE, None) is None:
@@ -56,7 +56,7 @@ def _begun(spark: SparkSession) -> bool:
 
 
 RELEASED_WITHIN = 10
-"""Seconds."""
+"""For how many seconds `let_results_go` waits."""
 ZONE = "spark.sql.session.timeZone"
 _UTC = frozenset(["UTC", "Etc/UTC", "GMT", "Z", "+00:00"])
 DECIDE_ROWS = {
@@ -105,9 +105,9 @@ DECIDE_ROWS = {
     "spark.sql.variable.substitute": "true",
     "spark.sql.variant.allowDuplicateKeys": "false",
 }
-"""Settings of a session, with Spark's default, under which the same query of the same rows gives other rows."""
+"""Settings of a session, with Spark's defaults; with other values, a query of the same rows may give other rows."""
 FORMER_BEHAVIOUR = "spark.sql.legacy."
-"""Begins the settings that bring back what an earlier Spark did."""
+"""The prefix of settings that bring back what an earlier Spark did."""
 
 
 def setting(spark: SparkSession, name: str) -> str | None:
@@ -124,8 +124,8 @@ _WRITERS_OF_ERRORS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 def prepare(spark: SparkSession) -> tuple[str, ...]:
     """Gives a session the required settings that it lacks, and ends PySpark's own writing of errors to the terminal.
 
-    PySpark writes each error of a plan as a document of JSON with its stack before it raises the error, which says the
-    same, and which a run explains.
+    PySpark writes each error of a plan as a document of JSON with its stack before it raises the error, which contains
+    the same, and which a run explains.
 
     Returns:
         The settings that the platform refuses to change, as `name=value`.
@@ -143,7 +143,7 @@ def prepare(spark: SparkSession) -> tuple[str, ...]:
 
 
 def settings_of_rows(spark: SparkSession) -> dict[str, str]:
-    """The settings of a session that decide rows: its time zone, and those that are not as Spark has them."""
+    """The settings of a session that decide rows: its time zone, and those that differ from Spark's defaults."""
     zone = spark.conf.get(ZONE, "UTC") or "UTC"
     given = spark.conf.getAll
     listed = {name: given.get(name, default) for name, default in DECIDE_ROWS.items()}
@@ -159,7 +159,7 @@ def is_connect(spark: SparkSession) -> bool:
 
 @contextmanager
 def session_of_its_own(spark: SparkSession, settings: Mapping[str, str] = {}) -> Generator[SparkSession]:
-    """A session like this one, with more settings.
+    """A separate session like this one, with more settings.
 
     Classic Spark has `newSession`, which knows only defaults; Connect has clones.
     """
@@ -168,13 +168,13 @@ def session_of_its_own(spark: SparkSession, settings: Mapping[str, str] = {}) ->
         _follow(own, spark)
         _use(own, spark)
         _set(own, settings)
-        yield own  # stopping it would stop Spark; it goes with its last reference
+        yield own  # stopping it would stop Spark; it ends with its last reference
         return
     clone = _clone(spark)
     try:
         if not hasattr(spark, "cloneSession"):
             _follow(clone, spark)
-        _use(clone, spark)  # a clone has the settings, and begins in the default catalog
+        _use(clone, spark)  # a clone has the settings, but begins in the default catalog
         _set(clone, settings)
         with watching(clone):
             yield clone
@@ -201,7 +201,7 @@ def _follow(own: SparkSession, spark: SparkSession) -> None:
     new = own.conf.getAll
     for key, value in spark.conf.getAll.items():
         if new.get(key) != value:
-            with suppress(AnalysisException):  # what cannot be set is a platform's own, and nobody has set it
+            with suppress(AnalysisException):  # it is the platform's own, and no user has set it
                 own.conf.set(key, value)
 
 
@@ -210,8 +210,8 @@ def _use(own: SparkSession, spark: SparkSession) -> None:
     catalog, database = spark.catalog.currentCatalog(), spark.catalog.currentDatabase()
     if (catalog, database) != ("spark_catalog", "default"):
         # As a statement: Delta's catalog keeps the session that is active when it is loaded, and with it the
-        # transaction. Asking `own.catalog` would load it while the other one is active. Spark has quoted the database,
-        # which may have several levels, or none.
+        # transaction. Asking `own.catalog` would load it while the other session is active. Spark returns the database
+        # quoted; it may have several levels, or none.
         own.sql(f"USE {'.'.join(filter(None, (quote(catalog), database)))}").collect()
 
 
@@ -229,7 +229,7 @@ def _end(session: Any) -> None:
 
     Not by `stop()`, which ends Spark itself if Spark has started the server (`spark.api.mode=connect`). And not by
     `client.close()`, which in PySpark 4.0 and 4.1 ends the threads of all sessions of this process: a query of another
-    session then fails ("cannot schedule new futures after shutdown"), or waits for ever if the collector of garbage
+    session then fails ("cannot schedule new futures after shutdown"), or waits for ever if the garbage collector
     closes a session while such a thread begins. So the session keeps no client that could be closed later.
     """
     client = session.client

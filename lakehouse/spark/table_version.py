@@ -1,4 +1,4 @@
-"""Tables as Spark names them: one pinned version, a log that only Spark can reach, a snapshot ahead of its use."""
+"""Tables as Spark names them: one pinned version, a log that only Spark can reach, a snapshot loaded before its use."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -39,7 +39,7 @@ class SparkLog:
         self._table = table
 
     def head(self) -> Head | None:
-        # Two statements are two snapshots: what holds before and after the version was asked for holds of it.
+        # Two statements are two snapshots: what was the same before and after the version was read is true of it.
         detail = self._detail()
         while detail is not None:
             newest = self._history(1)
@@ -60,7 +60,7 @@ class SparkLog:
         return None if detail is None else str(detail["location"])
 
     def size(self) -> Size | None:
-        return None  # DESCRIBE DETAIL tells bytes, and no rows
+        return None  # DESCRIBE DETAIL returns bytes, but no rows
 
     def commits(self, newest: int, oldest: int = 0) -> Iterator[Commit]:
         yield from newest_first(lambda count: [_commit(row) for row in self._history(count)], newest, oldest)
@@ -69,10 +69,10 @@ class SparkLog:
         return None
 
     def file_schema(self, version: int) -> FileSchema | None:
-        return None  # SQL tells how a table is partitioned now, and not how it was
+        return None  # SQL shows how a table is partitioned now, not how it was
 
     def growths(self, versions: Collection[int]) -> Mapping[int, int | None]:
-        return dict.fromkeys(versions)  # SQL tells nothing of a commit's files
+        return dict.fromkeys(versions)  # SQL shows nothing of a commit's files
 
     def epoch(self, application_id: str, version: int) -> int | None:
         return None
@@ -85,7 +85,7 @@ class SparkLog:
         return detail if detail["format"] == "delta" and detail["id"] is not None else None
 
     def _history(self, limit: int) -> list[Row]:
-        # As a number: a Python clock that is set back an hour has two moments with one name.
+        # As a number: where clocks are set back an hour, two moments have the same local time.
         columns = ("* EXCEPT (timestamp)", "unix_millis(timestamp) AS timestamp")
         rows = self._answer(f"DESCRIBE HISTORY {self._identifier} LIMIT {limit}", *columns)
         if rows is None:
@@ -156,15 +156,15 @@ class TableRef:
         return cls(name, ".".join(quote(part) for part in name_parts(catalog_name)), None)
 
     def found_among(self, addresses: Mapping[str, str]) -> "TableRef":
-        """The same table, where runs have found its catalog name: its log is read there, and SQL goes by its name.
+        """The same table at the address that runs found for its catalog name. The log is read there; SQL uses the name.
 
-        The addresses are by the names of the assets.
+        `addresses` are the addresses by asset name.
         """
         address = addresses.get(self.name) if self.files is None else None
         return self if address is None else TableRef(self.name, self.identifier, Location(address))
 
     def beside(self, suffix: str) -> "TableRef":
-        """The table whose name, and whose address or name in the catalog, is that of this one and a suffix."""
+        """The table whose name, and whose address or catalog name, are those of this table with a suffix."""
         name = self.name + suffix
         if not self.identifier.startswith("delta.") or self.files is None:
             return TableRef(name, f"{self.identifier[:-1]}{suffix}`", None)
@@ -221,7 +221,7 @@ class TableVersion:
         table_id: Its id at that version.
         version: The version.
         where: A predicate on its rows, by today's column names (the partitions of the run); None for all rows.
-        mapped: Which partitions these are, as a digest of their windows or values; None if they are all.
+        mapped: Which partitions these are, as a digest of their windows or values; None for all partitions.
     """
 
     session: Callable[[], SparkSession] = field(compare=False)
@@ -245,7 +245,7 @@ class TableVersion:
 
     @cached_property
     def _rows(self) -> DataFrame:
-        # One frame, which over Connect is asked for its schema once.
+        # One frame, so that over Connect its schema is requested only once.
         frame = self._read(versionAsOf=str(self.version))
         return frame if self.where is None else frame.where(self.where)
 
@@ -279,10 +279,10 @@ class TableVersion:
 
 
 def _evaluate(feed: DataFrame) -> DataFrame:
-    """The rows of a feed, kept by Spark, or at the driver on a platform that keeps none.
+    """The rows of a feed, kept by Spark, or at the driver on a platform that keeps no rows.
 
     Raises:
-        RowsNotKeptError: The platform keeps none, and they are too many for the driver.
+        RowsNotKeptError: The platform keeps no rows, and there are too many for the driver.
     """
     rows = keep(feed)
     local = small(feed) if rows is feed else None
@@ -302,9 +302,9 @@ def _unite(frames: Sequence[DataFrame]) -> DataFrame:
 def prefetch(spark: SparkSession, ref: TableRef) -> Thread:
     """Makes Delta replay the table's log in a thread of its own. A query that needs the snapshot waits for it.
 
-    Nobody has to wait for the thread. An error in it appears again in the query that needs the table.
+    The thread need not be waited for. An error in it appears again in the query that needs the table.
     """
-    # As a daemon, so that a server which never answers does not keep a process whose step has failed.
+    # As a daemon, so that a server which never answers does not keep alive a process whose step has failed.
     thread = Thread(target=_replay, args=(spark, ref), name=f"lakehouse-prefetch {ref.name}", daemon=True)
     thread.start()
     return thread
@@ -312,5 +312,5 @@ def prefetch(spark: SparkSession, ref: TableRef) -> Thread:
 
 def _replay(spark: SparkSession, ref: TableRef) -> None:
     with suppress(Exception):
-        # Its answer has the number of files, which Delta counts over the whole state; a plan without rows would not.
+        # It returns the number of files, which Delta counts over the whole state; a plan without rows needs no state.
         spark.sql(f"DESCRIBE DETAIL {ref.identifier}").collect()

@@ -1,4 +1,4 @@
-"""What Spark's types say: their fields, whether one keeps the values of another, how their values are compared."""
+"""Spark's types: their fields, whether one keeps the values of another, how their values are compared."""
 
 import re
 from collections.abc import Iterator
@@ -47,9 +47,9 @@ ATOMS = {
     TimestampNTZType,
     TimestampType,
 }
-"""Types without parts, of which name and size are all there is to say."""
+"""Types without parts, which their name and size describe completely."""
 CHAR = "__CHAR_VARCHAR_TYPE_STRING"
-"""The metadata in which Spark says that a column which it shows as STRING is a CHAR."""
+"""The metadata key with which Spark marks a column that it shows as STRING as a CHAR."""
 _PADDED = re.compile(r"\bchar\(")
 _DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
 
@@ -60,7 +60,7 @@ def pads(schema: StructType) -> bool:
 
 
 def char_type(column: StructField) -> str | None:
-    """The type of a CHAR, which Spark shows as a STRING; None of other columns."""
+    """The type of a CHAR, which Spark shows as a STRING; None for other columns."""
     kind = str(column.metadata.get(CHAR))
     return kind if kind.startswith("char(") else None
 
@@ -68,7 +68,7 @@ def char_type(column: StructField) -> str | None:
 def padding_like(schema: StructType, frame: DataFrame) -> DataFrame:
     """The frame with the CHAR columns of a schema marked as such, so that Spark pads what they are compared with.
 
-    Delta's feed has the padded texts, and not that their columns are CHARs: `status = 'new'` would hold of no row.
+    Delta's feed has the padded texts, but does not mark their columns as CHARs: `status = 'new'` would hold for no row.
     """
     for column in schema.fields:
         if _PADDED.search(str(column.metadata.get(CHAR))):
@@ -139,17 +139,17 @@ def widened_by_delta(column: DataType, value: DataType) -> bool:
 
 
 def as_struct(schema: FileSchema) -> StructType:
-    """The columns of a table by its log: as Spark reads them, with their comments, without Spark."""
+    """The columns of a table from its log: as Spark reads them, with their comments, but without Spark."""
     return StructType.fromJson({"type": "struct", "fields": [*schema.fields]})
 
 
 def column_types(schema: StructType) -> dict[str, str]:
-    """The type of each column as SQL says it, by the column's name in lower case."""
+    """The type of each column as SQL writes it, by the column's name in lower case."""
     return {column.name.lower(): column.dataType.simpleString() for column in schema.fields}
 
 
 def partition_types(schema: StructType) -> dict[str, str]:
-    """As `column_types`, and a CHAR is one: Spark pads its texts with blanks, so no partition's key equals them."""
+    """As `column_types`, but with CHAR kept: Spark pads its texts with blanks, so no partition's key equals them."""
     chars = {column.name.lower(): str(column.metadata.get(CHAR)) for column in schema.fields}
     return column_types(schema) | {name: kind for name, kind in chars.items() if kind.startswith("char(")}
 
@@ -181,7 +181,7 @@ def fields_within(path: str, kind: DataType) -> Iterator[tuple[str, DataType]]:
 
 
 def sql_type(kind: DataType) -> str:
-    """The type as SQL says it, with the names of its fields quoted."""
+    """The type as SQL writes it, with the names of its fields quoted."""
     match kind:
         case StructType():
             return f"STRUCT<{', '.join(f'{quote(field.name)}: {sql_type(field.dataType)}' for field in kind.fields)}>"

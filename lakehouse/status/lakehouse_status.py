@@ -33,7 +33,7 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class LostAttempts:
-    """Attempts to commit that a writer of a table lost to another one, and repeated.
+    """Attempts to commit that a writer of a table lost to another writer, and repeated.
 
     Args:
         writer: The asset whose runs lost them.
@@ -49,12 +49,12 @@ class LostAttempts:
 
 
 _Lost = dict[tuple[str, int], tuple[Mark, int]]
-"""By run and by the version of the rival's commit: the mark of the run's commit, and its time."""
+"""The mark and the time of a run's commit, by the run and the version of the rival's commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePastRuns:
-    """The runs that the newest commits tell of, newest first, and the attempts that they lost."""
+    """The runs that the newest commits record, newest first, and the attempts that these runs lost."""
 
     runs: tuple[PastRun, ...] = ()
     lost: tuple[LostAttempts, ...] = ()
@@ -80,7 +80,7 @@ def past_runs(commits: Iterable[Commit], most: int, since: int) -> TablePastRuns
 
 
 def _by_pair(lost: _Lost, commits: Mapping[int, Commit]) -> tuple[LostAttempts, ...]:
-    """The attempts by writer and rival, whose commit is older than the writer's."""
+    """The attempts by writer and rival; the rival's commit is older than the writer's."""
     pairs = dict[tuple[str, str], list[int]]()
     for (_, version), (mark, at) in lost.items():
         pairs.setdefault((mark.asset, _writer(commits.get(version), mark)), []).append(at)
@@ -88,7 +88,7 @@ def _by_pair(lost: _Lost, commits: Mapping[int, Commit]) -> tuple[LostAttempts, 
 
 
 def _writer(commit: Commit | None, loser: Mark) -> str:
-    """Who made a commit, as the writer that lost to it would say."""
+    """Who made a commit, from the view of the writer that lost to it."""
     if commit is None:
         return "a commit that is no longer looked at"
     mark = mark_in(commit)
@@ -106,9 +106,9 @@ class ReaderLook:
 
 
 def reader_looks(readers: Readers, log: "FileLog") -> tuple[ReaderLook, ...]:
-    """What each reader holds back; the files in the log are looked at only if that may be something.
+    """What each reader holds back; the files in the log are looked at only if a reader may hold some back.
 
-    Nothing that upkeep has removed is held, so no commit is read twice that upkeep has passed.
+    A file that upkeep has removed is not held back, so commits that upkeep has passed are not read again.
     """
     head, past = readers.head, TablePast((), {})
     if readers.may_hold_back:
@@ -121,11 +121,11 @@ class Holder:
     """A reader that holds files back.
 
     Args:
-        table: Of which table.
-        reader: Its name.
+        table: The table whose files it holds back.
+        reader: The reader's name.
         files: How many files it holds back.
         bytes: How large they are.
-        until: When its limit ends, in milliseconds since the epoch; None of a reader that always keeps its limit.
+        until: When its limit ends, in milliseconds since the epoch; None if it holds by time alone.
     """
 
     table: str
@@ -142,18 +142,18 @@ RUNS = 20
 RECENT = timedelta(days=7)
 """For how long a lost attempt is shown."""
 _THREADS = 16
-"""How many logs are read side by side."""
+"""How many logs are read at the same time, at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """What definitions say that no log does; empty where no definitions are loaded.
+    """What definitions declare and no log records; empty where no definitions are loaded.
 
     Args:
         codes: The code of each table that is compared if its code changed, by the table's name.
         readers: The readers of each table that a spec names, with the limit of each.
-        unreadable: Of each table the tables that follow it and whose logs only Spark can read, each with why.
-        written: The tables that assets write, of which alone upkeep is done; None: those that have a mark.
+        unreadable: For each table, the tables that follow it and whose logs only Spark can read, each with the reason.
+        written: The tables that assets write, the only ones with upkeep; None if these are the tables that have a mark.
         agreeing: The tables whose inputs are to agree.
     """
 
@@ -166,11 +166,11 @@ class Declarations:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """What is to be said of one table.
+    """What is known of one table.
 
     Args:
         status: Where it stands.
-        size: What its files hold; None if its log does not say.
+        size: What its files hold; None if its log does not record it.
         readers: Its readers, and what each holds back.
         due: The upkeep that is due, by its newest commits.
         runs: Its newest runs, newest first.
@@ -212,9 +212,9 @@ class LakehouseStatus:
 def lakehouse_status(
     logs: Mapping[str, "FileLog"], now: int, declarations: Declarations | None = None
 ) -> LakehouseStatus:
-    """Where each table stands that exists, what its readers need, which upkeep is due, what its runs did.
+    """Where each existing table stands, what its readers need, which upkeep is due, what its runs did.
 
-    A log that cannot be read has no effect on what is said of other tables.
+    A log that cannot be read has no effect on the reports of other tables.
     """
     defined = declarations or Declarations()
     statuses = table_statuses(logs, defined.codes)
@@ -236,7 +236,7 @@ def lakehouse_status(
                 status.name, names, now, defined.readers.get(status.name), defined.unreadable.get(status.name)
             )
             return TableReport(status) if readers is None else _report(status, log, readers, defined.written)
-        except Exception as error:  # one log may be odd, and where its table stands is known all the same
+        except Exception as error:  # one log may be damaged, and where its table stands is still known
             return TableReport(status, problem=in_short(error))
 
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -248,7 +248,7 @@ def _report(status: TableStatus, log: "FileLog", readers: Readers, written: Coll
     commits = [*log.commits(version, max(0, version + 1 - COMMITS_TOLD))]
     past = past_runs(commits, RUNS, recent)
     is_kept = status.run is not None if written is None else status.name in written
-    # No past file goes while it is younger than what everybody is promised.
+    # No past file is removed while it is younger than the time travel that the table promises.
     is_young = not commits or commits[-1].timestamp >= readers.promised_since
     oldest = version + 1 if is_young else commits[-1].version
     upkeep = upkeep_of(log, readers, Rules(), oldest) if is_kept else None

@@ -17,7 +17,7 @@ from lakehouse.errors import in_short
 from lakehouse.upkeep.registration import TIME_TRAVEL, limit_of, registered_limits
 
 _THREADS = 16
-"""So many logs are read side by side."""
+"""How many logs are read at the same time, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class SourcePosition:
     Args:
         source: The source's name.
         read: The version up to which it has been read.
-        newest: The version at which the source stands; None if its log is not among those that are looked at.
+        newest: The newest version of the source; None if its log is not among those that are read.
         unread: How many versions that may have changed a row have not been read.
-        since: When the oldest of them was committed, in milliseconds since the epoch; None if there is none.
-        until: When the limit of the table as a reader ends, from which on the source may remove the oldest of them, in
+        since: When the oldest unread version was committed, in milliseconds since the epoch; None if there is none.
+        until: When the table's limit as a reader ends, after which the source may remove the oldest unread version, in
             milliseconds since the epoch; None if nothing is unread, or if the source is read whole.
-        is_snapshot: Whether the source is read whole, as of each run.
+        is_snapshot: Whether each run reads the source whole.
         gap: Why its changes can no longer be read; None if they can.
         problem: Why its log cannot be read; None if it can.
     """
@@ -50,12 +50,12 @@ class SourcePosition:
 
 @dataclass(frozen=True, slots=True)
 class NewCode:
-    """The code of a table's asset is another than the code that computed its rows.
+    """The code of a table's asset is no longer the code that computed the table's rows.
 
     Args:
-        why: Which code, as half a sentence.
-        rows: How many rows the table has, all of which its next run compares; None if its log does not say that, and of
-            a table whose partitions are compared one by one.
+        why: Which code has changed, as a clause.
+        rows: How many rows the table has, all of which its next run compares; None if its log does not record it, or if
+            the table's partitions are compared one by one.
         partitions: The partitions that wait, each for its own next run; empty if the table has none.
     """
 
@@ -71,16 +71,16 @@ class TableStatus:
     Args:
         name: Its name.
         version: Its newest version; None if there is no table yet, or if its log cannot be read.
-        written: When that was committed, in milliseconds since the epoch.
+        written: When that version was committed, in milliseconds since the epoch.
         run: The run that last wrote it with a mark; None if no run did.
         partitions: The partitions that the run wrote; empty if the table has none, or no run wrote it.
         reads: How far it had read each source after that run.
         problem: Why its log cannot be read; None if it can.
         new_code: What waits to be compared because the code changed; None if nothing does, or if the code is unknown.
-        rows: How many rows it has; None if its log does not say that.
+        rows: How many rows it has; None if its log does not record it.
         registered: The readers that are registered in it, for which it keeps its past longer.
-        disagreement: Over what the inputs disagree that it has read, or for whom it waits so that they agree, as a
-            clause; None if there is neither.
+        disagreement: Over what the inputs that it has read disagree, or which table it waits for so that they agree, as
+            a clause; None if there is neither.
     """
 
     name: str
@@ -119,7 +119,7 @@ def table_statuses(logs: Mapping[str, Log], codes: Mapping[str, Code] | None = N
     def look(name: str) -> TableStatus | None:
         try:
             return table_status(name, logs, None if codes is None else codes.get(name))
-        except Exception as error:  # one log may be odd, and the others are looked at all the same
+        except Exception as error:  # one log may be damaged, and the others are still read
             return TableStatus(name, None, None, problem=in_short(error))
 
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -149,12 +149,12 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
 def disagreements(
     statuses: Iterable[TableStatus], logs: Mapping[str, Log], agreeing: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """The tables whose inputs disagree, each with its clause, by the marks alone.
+    """The tables whose inputs disagree, or that wait so that they agree, each with a clause, by the marks alone.
 
     Args:
         statuses: Where the tables stand.
         logs: The log of each table, by its name.
-        agreeing: The tables whose inputs are to agree, which wait for that.
+        agreeing: The tables whose inputs are to agree, which wait until they do.
     """
     written = [status for status in statuses if status.reads]
     reads = {status.name: [reading.source for reading in status.reads] for status in written}
@@ -172,7 +172,7 @@ def disagreements(
 
 
 def _reading(name: str, source: str, at: Position, cursor: Cursor, logs: Mapping[str, Log]) -> SourcePosition:
-    """How far the table has read a source, of which its newest mark has a position."""
+    """How far the table has read a source; its newest mark has the given position."""
     try:
         log = logs.get(source)
         head = None if log is None else log.head()
@@ -188,12 +188,12 @@ def _reading(name: str, source: str, at: Position, cursor: Cursor, logs: Mapping
             case Unread(position=position, versions=versions, since=since, gap=gap):
                 until = None if since is None else since + int(limit_of(head, name).total_seconds() * 1000)
                 return SourcePosition(source, position.version, head.version, versions, since, until, gap=gap)
-    except Exception as error:  # what the table has read is known all the same
+    except Exception as error:  # what the table has read is still known
         return SourcePosition(source, at.version, None, is_snapshot=at.is_snapshot, problem=in_short(error))
 
 
 def _new_code(name: str, log: Log, head: Head, newest: Mark, code: Code, rows: int | None) -> NewCode | None:
-    """What of a table waits to be compared, by the code of its asset as it is now; None if nothing does."""
+    """What part of a table waits to be compared because its asset's code has changed; None if nothing does."""
     if not newest.partitions:
         why = code.why_other(newest.code)
         return None if why is None else NewCode(why, rows)

@@ -23,16 +23,16 @@ from lakehouse.upkeep.readers import PastFile
 from lakehouse.upkeep.registration import PropertyChange
 
 _LISTED = 10_000
-"""So many files are listed in one statement."""
+"""How many files one statement lists at most."""
 _NO_NULLS = "nullif(path, '') AS path, nullif(1L, 0L) AS length, nullif(false, true) AS isDir"
 _INVENTORY = f"{_NO_NULLS}, nullif(1L, 0L) AS modificationTime"
-"""Delta compares the schema with its own, whose columns may be NULL. It goes by the path, because 1 is long ago."""
+"""Delta compares this schema with its own, whose columns may be NULL. Time 1 is long ago, so the path alone counts."""
 
 
 def change_properties(spark: SparkSession, ref: TableRef, change: PropertyChange) -> None:
     """Sets properties of a table, then removes others; each is a commit.
 
-    In this order, because what is removed says what was to be set: whoever is cut off in between begins again.
+    In this order, because what is removed shows what was to be set: a caller that is cut off in between begins again.
     """
     if change.to_set:
         pairs = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in change.to_set.items())
@@ -44,7 +44,7 @@ def change_properties(spark: SparkSession, ref: TableRef, change: PropertyChange
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Who does the upkeep of a table."""
+    """What does the upkeep of a table: a session, a run, and whether it has become late."""
 
     spark: SparkSession
     ref: TableRef
@@ -55,7 +55,7 @@ class Worker:
         """Does steps of the work that is due, each by Delta's own statement, until it is late.
 
         Each statement is whole by itself, so a run that is killed leaves nothing half done: a mark, OPTIMIZE and REORG
-        are one commit each, and the next VACUUM removes what an earlier one did not come to.
+        are one commit each, and the next VACUUM removes what an earlier one did not get to.
 
         Returns:
             The steps that were left for the next run.
@@ -70,7 +70,7 @@ class Worker:
         return ()
 
     def _do(self, step: UpkeepStep, upkeep: TableUpkeep) -> bool:
-        """Does one step; whether it came to its end."""
+        """Does one step; returns whether it came to its end."""
         where = f" WHERE {step.where}" if step.where else ""
         match step.work:
             case UpkeepWork.MARK:
@@ -88,17 +88,17 @@ class Worker:
         return True
 
     def _free(self, upkeep: TableUpkeep) -> bool:
-        """Removes past files, in a session of its own: neither its settings nor what it records concern another."""
+        """Removes past files in a session of its own, so that its settings and what it records affect no other."""
         settings = {"spark.databricks.delta.vacuum.logging.enabled": "true"}  # on S3 it is off by default
         statements = [f"VACUUM {self.ref.identifier}"]
         if upkeep.by_inventory:
-            # RETAIN 0 is about what is listed alone (ADR 48).
+            # RETAIN 0 applies to the listed files alone (ADR 48).
             settings["spark.databricks.delta.retentionDurationCheck.enabled"] = "false"
             statements = list(_by_inventory(self.ref, upkeep.unneeded))
         for place, statement in enumerate(statements, 1):
             if place > 1 and self.is_late():
                 return False
-            if place == len(statements):  # only the last may say that everything up to the horizon is gone
+            if place == len(statements):  # only the last may record that everything up to the horizon is gone
                 settings[USER_METADATA] = json.dumps({FREED: upkeep.horizon})
             with ExitStack() as stack:
                 try:
@@ -112,7 +112,7 @@ class Worker:
         return True
 
     def _free_without_settings(self, refused: Exception) -> bool:
-        """Removes what the table no longer promises to anybody, where the platform allows no session for VACUUM."""
+        """Removes files that the table no longer promises to any reader, where Spark refuses the settings of VACUUM."""
         what = "What a reader no longer needs goes once the table keeps it for nobody, and VACUUM stays due until then"
         tell(Message(f"Spark refuses the settings of VACUUM ({first_line(refused)}). {what}."))
         self.spark.sql(f"VACUUM {self.ref.identifier}").collect()
@@ -128,7 +128,7 @@ def _by_inventory(ref: TableRef, files: Sequence[PastFile]) -> Iterator[str]:
 
 
 def _inventory_path(ref: TableRef, file: PastFile) -> str:
-    """The path of a file as Hadoop writes it; any other form names nothing, without an error."""
+    """The path of a file as Hadoop writes it; any other form matches no file, without an error."""
     assert ref.files is not None, "a table without a path lists no files"
     address = ref.files.address.rstrip("/")
     root = f"file:{ref.files.path.rstrip('/')}" if scheme_of(address) in (None, "file") else address

@@ -1,4 +1,4 @@
-"""Which work a table needs, by stated rules about what its log says; and how much of the work one run does."""
+"""Which work a table needs, by stated rules about what its log records; and how much of the work one run does."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ class Rules:
         small_bytes: A file with fewer bytes is small.
         small_files: The number of small files in a table, of those that can be merged, from which on OPTIMIZE is due.
         small_in_partition: The number of small files in a partition from which on they can be merged.
-        small_share: The share of the partition's files that these must be, too.
+        small_share: The share of the partition's files that must be small, too.
         deleted_share: The share of deleted rows in a partition from which on its files are rewritten without them.
         deleted_bytes: The number of bytes that these files must have, too; a reader who reads fewer gains nothing.
         freed_share: The size of the unneeded past files, as a share of the table, from which on they are removed.
@@ -71,7 +71,7 @@ class DuePart:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Work that is due, why, as a clause, and of which parts of the table; none if of the table as a whole."""
+    """Work that is due, why, as a clause, and on which parts of the table; none if on the whole table."""
 
     work: UpkeepWork
     why: str
@@ -79,7 +79,7 @@ class Task:
 
 
 def tasks(live: Sequence[LiveFile], unneeded: Sequence[PastFile], now: int, rules: Rules) -> tuple[Task, ...]:
-    """The work on the files of a table that is due, in order; empty of a table that needs nothing.
+    """The work on the files of a table that is due, in order; empty if the table needs nothing.
 
     The past files are those that no reader needs and that have not been removed yet.
     """
@@ -88,7 +88,7 @@ def tasks(live: Sequence[LiveFile], unneeded: Sequence[PastFile], now: int, rule
         by_partition.setdefault(file.partition, []).append(file)
     compact = _compact(by_partition, rules)
     merged = set[str]() if compact is None else {part.where for part in compact.parts}
-    # OPTIMIZE also rewrites files of which more than a twentieth is deleted.
+    # OPTIMIZE also rewrites files with more than a twentieth of their rows deleted.
     rest = {partition: files for partition, files in by_partition.items() if partition not in merged}
     return tuple(filter(None, (compact, _purge(rest, rules), _free(live, unneeded, now, rules))))
 
@@ -102,9 +102,9 @@ class TableUpkeep:
         tasks: The work that is due, in order.
         live: The files of its newest version.
         unneeded: The past files that no reader needs and that have not been removed yet.
-        horizon: The last version whose past nobody needs.
+        horizon: The last version whose past no reader needs.
         by_inventory: Whether its past files are removed by a list, because it keeps its past longer than it promises.
-        position: The commit whose mark is due again, and the version of the table at which that is so; None if none is.
+        position: The commit whose mark is due again, and the table's version at which it is; None if no mark is due.
         last: When its newest OPTIMIZE, REORG or VACUUM was made, in milliseconds since the epoch; 0 if there is none.
     """
 
@@ -121,7 +121,7 @@ class TableUpkeep:
 def upkeep_of(log: "FileLog", readers: Readers, rules: Rules, oldest: int = 0) -> TableUpkeep | None:
     """What a table needs, by its log alone; None if this process cannot list its files.
 
-    Past files that only commits before the oldest one name are not among the result.
+    The log is read back to the oldest commit given; past files that only earlier commits name are missing.
     """
     head = readers.head
     live = log.live_files(head.version)
@@ -145,7 +145,7 @@ def upkeep_of(log: "FileLog", readers: Readers, rules: Rules, oldest: int = 0) -
 
 @dataclass(frozen=True, slots=True)
 class PastUpkeep:
-    """What the log of a table says of its upkeep.
+    """What the log of a table records of its upkeep.
 
     Args:
         last: When its newest OPTIMIZE, REORG or VACUUM was made, in milliseconds since the epoch; 0 if there is none.
@@ -158,7 +158,7 @@ class PastUpkeep:
 
 
 def past_upkeep(log: Log, head: Head, oldest: int = 0) -> PastUpkeep:
-    """What the log of a table says of its upkeep, back to the newest VACUUM of upkeep."""
+    """What the log of a table records of its upkeep, back to the newest VACUUM of upkeep."""
     last = 0
     for commit in log.commits(head.version, oldest):
         if commit.operation in UPKEEP:
@@ -178,12 +178,12 @@ def _freed_version(metadata: str | None) -> int | None:
 
 
 def position_to_renew(log: Log, head: Head, asset: str) -> tuple[Known, int] | None:
-    """The position of a table as its newest own commit states it, and when that commit was made.
+    """The position of a table as its newest own commit records it, and when that commit was made.
 
-    None if there is none, or if the next run has to look at what came after that commit: somebody else changed rows,
-    or the commit does not hold. None of an archive that is no longer as its runs left it: behind a new mark nobody
-    would see the rival's commit, and the archive would count as whole. None also of a table of partitions, which has a
-    position for each; and of a table whose marks hold no position that a run could lose.
+    None if there is none, or if the next run has to look at what came after that commit: another program changed rows,
+    or the commit does not hold. None for an archive that is no longer as its runs left it: after a new mark, no run
+    would see the rival's commit, and the archive would count as whole. None also for a table with partitions, which has
+    a position for each; and for a table whose marks hold no position that a run could lose.
 
     Returns:
         The position, and milliseconds since the epoch.
@@ -204,7 +204,7 @@ def position_to_renew(log: Log, head: Head, asset: str) -> tuple[Known, int] | N
 
 
 def _mark(log: Log, head: Head, readers: Readers) -> tuple[Known | None, tuple[Task, ...]]:
-    """The position that log cleanup could reach before the next run puts it down again, and the work for that."""
+    """The position that log cleanup could remove before the next run records it again, and the work against that."""
     if head.properties.get("delta.enableExpiredLogCleanup", "true").lower() == "false":
         return None, ()
     standing = position_to_renew(log, head, readers.table)
@@ -219,7 +219,7 @@ def _mark(log: Log, head: Head, readers: Readers) -> tuple[Known | None, tuple[T
 
 
 def _compact(by_partition: Mapping[str, Sequence[LiveFile]], rules: Rules) -> Task | None:
-    """Small files count by partition, because files of two partitions cannot be merged."""
+    """Counts small files by partition, because files of two partitions cannot be merged."""
     small, parts = 0, list[DuePart]()
     for partition, files in by_partition.items():
         number = sum(file.bytes < rules.small_bytes for file in files)
@@ -270,7 +270,7 @@ checked between statements."""
 
 @dataclass(frozen=True, slots=True)
 class UpkeepStep:
-    """One statement."""
+    """One statement of upkeep: its work, which partitions it is on, how many, and their bytes."""
 
     work: UpkeepWork
     where: str = ""
@@ -289,14 +289,14 @@ class Steps:
 def steps_of(tasks: Sequence[Task], max_bytes: int | None = None, rewritten: int = 0) -> Steps:
     """The steps of the work that is due: the smallest partitions first, as far as a limit allows.
 
-    VACUUM waits for a rewrite that waits: so the table counts as one whose upkeep is long ago, and is the first of a
-    night, when the largest part fits.
+    If a rewrite is left for a later run, so is VACUUM: the table then counts as one whose upkeep is long ago, and comes
+    first in a night, when its largest part fits.
 
     Args:
         tasks: The work.
-        max_bytes: How much one run rewrites; None for everything. What is larger by itself, such as a table without
+        max_bytes: How many bytes one run rewrites; None for all. A part that is larger alone, such as a table without
             partitions, is rewritten if nothing else is in the same run.
-        rewritten: How much the run has rewritten of other tables.
+        rewritten: How many bytes the run has rewritten of other tables.
     """
     now, later = list[UpkeepStep](), list[UpkeepStep]()
     for task in tasks:

@@ -23,7 +23,7 @@ from lakehouse.errors import in_short
 from lakehouse.upkeep.registration import limit_of, registered_limits, time_travel
 
 _UUID = 20
-"""Characters of an encoded UUID at the end of the path of a deletion vector; a directory stands in front of it."""
+"""Characters of an encoded UUID at the end of the path of a deletion vector; a directory may come before it."""
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _TO_B85 = str.maketrans(_Z85, _B85)
@@ -35,7 +35,7 @@ class PastFile:
 
     Args:
         path: Its path below the table, as the log writes it: encoded as in an address.
-        bytes: How large it is; 0 if the log does not say.
+        bytes: How large it is; 0 if the log does not record it.
         version: The last commit that names the file. A reader that has read this commit does not need the file.
         removed: When that commit was made, in milliseconds since the epoch.
     """
@@ -48,7 +48,7 @@ class PastFile:
 
 @dataclass(slots=True)
 class _Named:
-    """What commits have said of a file so far."""
+    """What the commits read so far record of a file."""
 
     bytes: int = 0
     version: int = -1
@@ -59,7 +59,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class TablePast:
-    """What commits say of the past of a table."""
+    """What commits record of the past of a table."""
 
     files: tuple[PastFile, ...]
     times: Mapping[int, int]
@@ -72,8 +72,8 @@ class TablePast:
 def past_of(entries: Iterable[Entry]) -> TablePast:
     """The past of a table by some of its commits.
 
-    A file that only earlier commits named is not among its files. A vector that earlier commits gave to another file
-    may be, although it is in use; VACUUM leaves out what is in use.
+    A file that only earlier commits named is not among its files. A deletion vector that earlier commits gave to
+    another file may be among them although it is in use; VACUUM leaves out what is in use.
 
     The commits come oldest first, without a gap up to the newest.
     """
@@ -90,7 +90,7 @@ def past_of(entries: Iterable[Entry]) -> TablePast:
 
 
 def _committed_at(actions: Sequence[Mapping[str, Any]]) -> int:
-    """When a commit was made, in milliseconds since the epoch; without a word of it, when its files were removed."""
+    """When a commit was made, in milliseconds since the epoch; without a record of it, when its files were removed."""
     info = next((action["commitInfo"] for action in actions if "commitInfo" in action), dict[str, Any]())
     removals = (action["remove"] for action in actions if "remove" in action)
     removed = max((removal.get("deletionTimestamp") or 0 for removal in removals), default=0)
@@ -98,7 +98,7 @@ def _committed_at(actions: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _uses_in(actions: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int, str, bool]]:
-    """What a commit says of files, in order: path, bytes, by what it is in use, and whether it is from now on."""
+    """The files that a commit names, in order: path, bytes, what uses the file, and whether that use begins or ends."""
     # A commit that gives a file another vector removes the file and adds it.
     for kind in ("cdc", "remove", "add"):
         for action in (action[kind] for action in actions if kind in action):
@@ -106,7 +106,7 @@ def _uses_in(actions: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, int, s
 
 
 def _files_of(action: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
-    """The files below the table that an action names: path, bytes, and by what it is in use if the action adds it."""
+    """The files below the table that an action names: path, bytes, and what uses the file if the action adds it."""
     path, vector = str(action["path"]), _vector(action.get("deletionVector") or {})
     name = "" if vector is None else f"{vector[0]} {vector[2]}"
     if not path.startswith("/") and scheme_of(path) is None:  # a clone names files of another table
@@ -116,26 +116,26 @@ def _files_of(action: Mapping[str, Any]) -> Iterator[tuple[str, int, str]]:
 
 
 def _vector(described: Mapping[str, Any]) -> tuple[str, int, int] | None:
-    """Path, bytes so far, and place of a deletion vector in a file below the table; None if it is not in one."""
+    """The file of a deletion vector below the table, the bytes up to its end, its offset; None if it is elsewhere."""
     if described.get("storageType") != "u":
         return None
     text, offset = str(described["pathOrInlineDv"]), int(described.get("offset") or 0)
     directory, encoded = text[:-_UUID], text[-_UUID:]
     file = f"deletion_vector_{UUID(bytes=b85decode(encoded.translate(_TO_B85)))}.bin"
-    # In front of a vector stands its length, and behind it a checksum; each has four bytes.
+    # A vector comes after its length and before a checksum; each of these has four bytes.
     return f"{directory}/{file}" if directory else file, offset + int(described["sizeInBytes"]) + 8, offset
 
 
 _THREADS = 16
-"""So many logs are read side by side."""
+"""How many logs are read at the same time, at most."""
 
 
 class ReaderKind(Enum):
     """How a reader is known.
 
     TABLE: by the marks of its table. PARTITIONS: the same, but each partition has a position of its own. SNAPSHOT: by a
-    mark that says it reads the table whole. REGISTERED: by name, so nobody knows how far it is. UNKNOWN: it may be a
-    reader: its log cannot be read, or it has read the table under another name.
+    mark that shows that it reads the table whole. REGISTERED: by name, so how far it has read is not known. UNKNOWN: it
+    may be a reader, because its log cannot be read, or because it has read the table under another name.
     """
 
     TABLE = "table"
@@ -153,13 +153,13 @@ class Reader:
         name: The asset key of its table, or the name that it is registered by.
         kind: How it is known.
         limit: How long it may be behind.
-        read: The version up to which it has read; None if nobody knows.
+        read: The version up to which it has read; None if that is not known.
         unread: How many versions that may have changed a row it has not read.
-        first: The oldest of them; None if there is none, or if nobody knows.
-        since: When that was committed, in milliseconds since the epoch.
+        first: The oldest of these versions; None if there is none, or if it is not known.
+        since: When that version was committed, in milliseconds since the epoch.
         gap: Why it cannot read on from its position; None if it can.
-        problem: Why nobody knows whether it is a reader; None if that is known.
-        is_declared: Whether the code location names it, and no property of the table.
+        problem: Why it is not known whether it is a reader; None if it is known.
+        is_declared: Whether only the code location names it, and no property of the table.
     """
 
     name: str
@@ -174,7 +174,7 @@ class Reader:
     is_declared: bool = False
 
     def state(self, now: int) -> TableState:
-        """How far it is."""
+        """How far it has read, as a state."""
         match self.kind:
             case ReaderKind.PARTITIONS:
                 return TableState.BY_PARTITION
@@ -189,7 +189,7 @@ class Reader:
 
     @property
     def until(self) -> int | None:
-        """When its limit ends, in milliseconds since the epoch; None if it waits for no change, or holds by time."""
+        """When its limit ends, in milliseconds since the epoch; None if it waits for no change, or if time decides."""
         return None if self.since is None else self.since + _millis(self.limit)
 
     def oldest_needed(self, past: TablePast, now: int) -> int | None:
@@ -226,13 +226,13 @@ class Readers:
         return self.now - _millis(time_travel(self.head))
 
     def kept_for(self, reader: Reader) -> timedelta:
-        """For how long changes stay readable for a reader; shorter than its limit if somebody has set that."""
+        """For how long changes stay readable for a reader; shorter than its limit if the table is set so."""
         longest = feed_retention(self.head)
         return min(time_travel(self.head), longest) if reader.is_declared else longest
 
     @property
     def may_hold_back(self) -> bool:
-        """Whether a reader needs anything that is older than what everybody is promised."""
+        """Whether a reader may need anything older than what the table promises to every reader."""
         states = [(reader, reader.state(self.now)) for reader in self.readers]
         by_time = (reader.limit for reader, state in states if state in (TableState.BY_PARTITION, TableState.UNKNOWN))
         waits = (reader.since for reader, state in states if state is TableState.BEHIND)
@@ -240,7 +240,7 @@ class Readers:
         return any(limit > promised for limit in by_time) or any((at or 0) < self.promised_since for at in waits)
 
     def held_by(self, reader: Reader, past: TablePast) -> HeldBack:
-        """What a reader holds back: files that nobody was promised any more, and that the reader needs."""
+        """What a reader holds back: files that the table no longer promises to all, and that this one needs."""
         oldest = reader.oldest_needed(past, self.now)
         if oldest is None:
             return HeldBack()
@@ -248,13 +248,13 @@ class Readers:
         return HeldBack(len(files), sum(file.bytes for file in files))
 
     def horizon(self, past: TablePast) -> int:
-        """The last version whose past nobody needs: past files that no later commit names may be removed."""
+        """The last version whose past no reader needs: past files that no later commit names may be removed."""
         by_readers = (reader.oldest_needed(past, self.now) for reader in self.readers)
         needed = (self.head.version + 1, past.first_since(self.promised_since), *by_readers)
         return min(version for version in needed if version is not None) - 1
 
     def unneeded_files(self, past: TablePast) -> tuple[PastFile, ...]:
-        """The past files that nobody needs any more."""
+        """The past files that no reader needs any more."""
         horizon = self.horizon(past)
         return tuple(file for file in past.files if file.version <= horizon)
 
@@ -275,7 +275,7 @@ def readers_of(
     def look(name: str) -> Reader | None:
         try:
             return _reader(name, logs[name], table, log, head)
-        except Exception as error:  # one log may be odd, and whether it is a reader's is then unknown
+        except Exception as error:  # one log may be damaged, and whether it is a reader's is then unknown
             return Reader(name, ReaderKind.UNKNOWN, limit_of(head, name), problem=in_short(error))
 
     with ThreadPoolExecutor(_THREADS) as threads:

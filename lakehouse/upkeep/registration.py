@@ -1,9 +1,9 @@
 """Readers that a table cannot know from marks: registered by name in its properties, each with a limit.
 
-A limit is how long a change stays readable for the reader. Delta 4.4 refuses whoever is further behind than
-`delta.deletedFileRetentionDuration`, although the files are there (ADR 48), so that property is at least the longest
-limit. What the table promised before is in the property `TIME_TRAVEL`: files that all readers have passed go after that
-time. `RETENTION_SET` has what a registration set, so that a retention that somebody has set since is told apart.
+A limit is how long a change stays readable for the reader. Delta 4.4 refuses a reader that is further behind than
+`delta.deletedFileRetentionDuration`, even if the files are there (ADR 48), so that property is at least the longest
+limit. The property `TIME_TRAVEL` has what the table promised before: files that all readers have passed are removed
+after that time. `RETENTION_SET` has the retention that a registration set, to recognize one that a user has set since.
 """
 
 import re
@@ -38,31 +38,31 @@ class PropertyChange:
 
 
 def registered_limits(properties: Mapping[str, str]) -> dict[str, timedelta]:
-    """The limit of each registered reader, by name. A value that is no limit does not count."""
+    """The limit of each registered reader, by name. A value that is not a limit does not count."""
     values = {name.removeprefix(READER): value for name, value in properties.items() if name.startswith(READER)}
     return {name: limit for name, value in sorted(values.items()) if (limit := limit_from(value)) is not None}
 
 
 def limit_of(head: Head, reader: str) -> timedelta:
-    """How long a reader may be behind: as it is registered, and never longer than Delta can answer."""
+    """How long a reader may be behind: its registered limit, but never longer than Delta can answer."""
     longest = feed_retention(head)
     return min(registered_limits(head.properties).get(reader, longest), longest)
 
 
 def time_travel(head: Head) -> timedelta:
-    """For how long the table promises every version to everybody, whoever reads it."""
+    """For how long the table promises that every version can be read, whoever the readers are."""
     promised = interval(head.properties.get(TIME_TRAVEL, ""))
     return min(promised, files_kept(head)) if promised is not None and _has_set_retention(head) else files_kept(head)
 
 
 def _has_set_retention(head: Head) -> bool:
-    """Whether the retention of files is as a registration has set it, and not as somebody has since."""
+    """Whether the retention of files is still what a registration set, so that no user has changed it since."""
     was_set = interval(head.properties.get(RETENTION_SET, ""))
     return was_set is None or files_kept(head) == was_set
 
 
 def register(head: Head, table: str, reader: str, limit: timedelta) -> PropertyChange:
-    """What registers a reader: its limit, and what the table has to keep longer for it.
+    """The change that registers a reader: its limit, and how long the table has to keep its past for it.
 
     Raises:
         UpkeepError (READER_NAME): The name cannot be that of a property, or a reader has it already.
@@ -78,10 +78,10 @@ def register(head: Head, table: str, reader: str, limit: timedelta) -> PropertyC
 
 
 def keep_longer(head: Head) -> PropertyChange | None:
-    """What lets the past of a table last as long as each registered reader may be behind; None if it does.
+    """The change that keeps the past of a table as long as each registered reader may be behind; None if it is kept.
 
-    Two registrations at once may have each set the retention by what they found. A retention that somebody has set
-    since stays.
+    Two registrations at the same time may each have set the retention from what they found. A retention that a user
+    has set since stays.
     """
     if not _has_set_retention(head):
         return None
@@ -91,7 +91,7 @@ def keep_longer(head: Head) -> PropertyChange | None:
 
 
 def _kept_for(head: Head, limit: timedelta) -> dict[str, str]:
-    """The properties by which files and log are kept for as long as a limit, as far as they are not."""
+    """The properties by which files and log are kept as long as a limit, without those that already suffice."""
     changes = dict[str, str]()
     if limit > files_kept(head):
         retention_text = as_interval(limit)
@@ -106,7 +106,7 @@ def _kept_for(head: Head, limit: timedelta) -> dict[str, str]:
 
 
 def release(head: Head, table: str, reader: str) -> PropertyChange:
-    """What releases a reader: its limit goes, and files are kept as long as others need them. The log stays as it is.
+    """The change that releases a reader: files are kept as long as others need them, and the log as long as before.
 
     Raises:
         UpkeepError (READER_NAME): No reader has that name.

@@ -1,4 +1,4 @@
-"""When a view is counts and sums over the rows of one table, to which changes can be added."""
+"""Whether a view consists of counts and sums over the rows of one table, to which changes can be added."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,10 +31,10 @@ class Added:
 
     Args:
         source: The table.
-        by: The columns of the result that are its groups, each with its SQL.
+        by: The grouping columns of the result, each with its SQL.
         count: The column of the result that counts the rows of a group.
         sums: The other columns, each with the SQL whose values are summed.
-        where: The condition on the rows that count; None for all.
+        where: The condition on the rows that are counted and summed; None if all rows are.
     """
 
     source: str
@@ -45,11 +45,11 @@ class Added:
 
 
 class _NotAddedError(Exception):
-    """Why a query is no counts and sums to which changes can be added, as a clause."""
+    """Why a query does not consist of counts and sums to which changes can be added, as a clause."""
 
 
 def as_sums(query: Query) -> Added | str:
-    """The counts and sums that a query is, or why it is none, as a clause."""
+    """The counts and sums that a query consists of; else why it does not consist of any, as a clause."""
     try:
         return _sums_of(query)
     except _NotAddedError as why:
@@ -57,7 +57,7 @@ def as_sums(query: Query) -> Added | str:
 
 
 def _sums_of(query: Query) -> Added:
-    """The counts and sums."""
+    """The counts and sums of a query; raises `_NotAddedError` if it does not consist of any."""
     node, top = query.root, dict[str, Expression]()
     if isinstance(node, Extend):
         node, top = node.node, dict(node.new)
@@ -90,14 +90,14 @@ def _sums_of(query: Query) -> Added:
 
 
 def _of_table(expression: Expression, own: Mapping[str, Expression]) -> Expression:
-    """An expression over the table's own columns."""
+    """An expression, rewritten over the table's own column names."""
     if is_captured(expression, own):
         raise _NotAddedError("a parameter of a lambda has the name of a column")
     return substitute(expression, own)
 
 
 def _why_no_groups(node: Node) -> str:
-    """Why the outermost part of a query is no GROUP BY, as a clause."""
+    """Why the outermost part of a query is not a GROUP BY, as a clause."""
     if not any(isinstance(each, Aggregation) for each in nodes_of(node)):
         return "the query has no GROUP BY"
     match node:
@@ -132,9 +132,9 @@ def _value(
     aggregates: Mapping[str, Expression],
     computed: Mapping[str, Expression],
 ) -> Expression | None:
-    """What is summed for a column of the result, over the columns of the table; None of count(*).
+    """What is summed for a column of the result, over the columns of the table; None for count(*).
 
-    The sum of no value is 0 where changes are added, and NULL in SQL.
+    The sum of no values is 0 where changes are added, and NULL in SQL.
     """
     is_zero_of_none = (
         isinstance(computation, exp.Coalesce)
@@ -165,7 +165,7 @@ def _value(
 
 
 def is_exact(query: Query, expression: Expression) -> bool:
-    """Whether an expression is a whole number or a decimal, by a list of what keeps these."""
+    """Whether an expression is always a whole number or a decimal, by a list of what gives these."""
     match expression:
         case exp.Column(name=name):
             kind = query.types.get(name, "")
@@ -187,7 +187,7 @@ def is_exact(query: Query, expression: Expression) -> bool:
 
 
 def _is_never_null(expression: Expression) -> bool:
-    """Whether an expression has a value in every row, by a list of what has."""
+    """Whether an expression is never NULL, by a list of the expressions that never are."""
     match expression:
         case exp.Literal():
             return True

@@ -1,8 +1,8 @@
-"""Relational algebra with unique column names: what the text of a view says, in nine kinds of node.
+"""Relational algebra with unique column names: what the text of a view says, in ten kinds of node.
 
-Every column has one name in the whole tree. So a node names a column of a node below without renaming, and two
-occurrences of a table never clash. Columns are renamed at scans and set operations alone, and computed by `Extend`,
-`Aggregation` and `Windows` alone.
+Every column has a name that is unique in the whole tree. So a node refers to the columns of the nodes below by these
+names, and two occurrences of a table never clash. Only scans and set operations rename columns; only `Extend`,
+`Generate`, `Aggregation`, `Windows` and `MarkJoin` compute new ones.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ from lakehouse.views.view_text import Reason
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the text names a table: between which offsets, the second excluded, and whether an alias follows."""
+    """Where the text names a table: from offset `start` up to `end` (excluded), and whether an alias follows."""
 
     start: int
     end: int
@@ -33,7 +33,7 @@ class Scan:
         table: The table as the text names it, in lower case.
         names: The column of the table that each unique name stands for.
         alias: What the text calls this occurrence.
-        place: Where the text names it. Two uses of a common table expression have the same places.
+        place: Where the text names it. Two uses of a common table expression scan the same places.
     """
 
     table: str
@@ -47,7 +47,7 @@ CONSTANT = Scan("", {}, "", Place(0, 0, has_alias=False))
 
 
 class Side(Enum):
-    """How an item of a join takes part: INNER rows match; LEFT rows may be missing, and then are NULL."""
+    """How an item takes part in a join: an INNER row must match; a LEFT row may be missing, and is then NULL."""
 
     INNER = "inner"
     LEFT = "left"
@@ -64,7 +64,7 @@ class Item:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Join:
-    """The items of FROM in order, each joined to those before it, and the conjuncts of WHERE and of inner ON."""
+    """The items of FROM in order, each joined to those before it, and the conjuncts of WHERE and of inner joins' ON."""
 
     items: tuple[Item, ...]
     where: tuple[Expression, ...] = ()
@@ -72,7 +72,7 @@ class Join:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FullJoin:
-    """Rows of both sides, matched by ON, and those of either side without a match."""
+    """The rows of both sides that match by ON, and the rows of either side without a match."""
 
     left: "Node"
     right: "Node"
@@ -80,7 +80,7 @@ class FullJoin:
 
 
 class MarkUse(Enum):
-    """How a filter above uses a mark: rows that have it, rows that lack it, or in any other way."""
+    """How filters above use the boolean of a `MarkJoin`: to keep rows where it is true, or false, or otherwise."""
 
     POSITIVE = "positive"
     NEGATIVE = "negative"
@@ -95,9 +95,9 @@ class MarkJoin:
         node: The rows.
         sub: The subquery.
         on: The conditions over columns of both.
-        value: The unique name of the boolean.
-        sought: Of IN, the expressions over the rows that are sought in the columns `among`; else empty.
-        among: Of IN, the columns of the subquery; else empty.
+        value: The unique name of the boolean column.
+        sought: For IN, the expressions over the rows whose values are sought in the columns `among`; else empty.
+        among: For IN, the columns of the subquery; else empty.
         use: How the boolean is used.
     """
 
@@ -128,13 +128,13 @@ class Extend:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Generate:
-    """The rows of a node, each once for every row that a generator makes of it (LATERAL VIEW, explode).
+    """The rows of a node, each once for every row that a generator makes from it (LATERAL VIEW, explode).
 
     Args:
         node: The rows.
         generator: The generator's call.
         new: The unique names of the columns that it gives.
-        outer: Whether a row of which it makes none stays, with NULL (OUTER).
+        outer: Whether a row from which it makes no row stays, with NULL (OUTER).
     """
 
     node: "Node"
@@ -145,7 +145,7 @@ class Generate:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Aggregation:
-    """One row for each group; without aggregates that is DISTINCT. Groups are columns, which keep their names."""
+    """One row for each group; without aggregates, this is DISTINCT. Groups are columns, which keep their names."""
 
     node: "Node"
     groups: tuple[str, ...]
@@ -154,7 +154,7 @@ class Aggregation:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Windows:
-    """The rows of a node with window functions over the partitions by some of its columns."""
+    """The rows of a node with window functions over partitions by some of its columns."""
 
     node: "Node"
     partition: tuple[str, ...]
@@ -162,7 +162,7 @@ class Windows:
 
 
 class SetKind(Enum):
-    """The set operations that stand as nodes."""
+    """The set operations that are nodes of their own."""
 
     UNION_ALL = "UNION ALL"
     EXCEPT = "EXCEPT"
@@ -173,13 +173,13 @@ class SetKind(Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SetOperation:
-    """A set operation by position. UNION is a DISTINCT (`Aggregation`) of UNION ALL.
+    """A set operation, by position of the columns. UNION is a DISTINCT (`Aggregation`) over UNION ALL.
 
     Args:
-        kind: Which one.
+        kind: Which set operation.
         nodes: The branches.
         names: For each branch, its column for each unique name of the result.
-        has_same_types: Whether the branches have the same types, even where these are not known.
+        has_same_types: Whether the branches have columns of the same types, even where the types are not known.
     """
 
     kind: SetKind
@@ -188,7 +188,7 @@ class SetOperation:
     has_same_types: bool = False
 
     def of_one_type(self, types: Mapping[str, str]) -> frozenset[str]:
-        """The columns that have one type in all branches, so that Spark converts no value of a branch."""
+        """The columns that have the same type in all branches, so that Spark converts none of their values."""
         if self.has_same_types:
             return frozenset(self.names[0])
         kinds = {name: {types.get(of_branch[name]) for of_branch in self.names} for name in self.names[0]}
@@ -217,11 +217,11 @@ class OrderBy:
 
 @dataclass(frozen=True, slots=True)
 class FirstRows:
-    """A last LIMIT of a number.
+    """A LIMIT with a number at the end of a text.
 
     Args:
         rows: The number.
-        text: The text without it.
+        text: The text without the LIMIT.
     """
 
     rows: int
@@ -234,8 +234,8 @@ class Top:
 
     Args:
         why: Why all rows are computed for it.
-        by: The parts of its ORDER BY that follow from columns of the result.
-        first: The LIMIT, if such parts alone decide which rows it takes; else None.
+        by: The parts of its ORDER BY that can be computed from columns of the result.
+        first: The LIMIT, if these parts alone decide which rows it takes; else None.
     """
 
     why: Reason
@@ -244,7 +244,7 @@ class Top:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that stand alone in its ORDER BY, by their unique names: rows that differ there have an order."""
+        """The unique names of the columns that are whole terms of its ORDER BY: rows that differ there are ordered."""
         return frozenset(each.value.name for each in self.by if isinstance(each.value, exp.Column))
 
 
@@ -257,10 +257,10 @@ class Query:
         root: Its algebra.
         outputs: The columns of its result, in order.
         types: The types of columns, as Spark's `simpleString()` has them, where they are known.
-        notes: What of the text means nothing for a table (a last ORDER BY), as sentences.
-        whole: Why all rows below its top are computed if one moves; None if keys follow the changes.
+        notes: What in the text has no meaning for a table (a last ORDER BY), as sentences.
+        whole: Why any change makes a run compute all rows below its top; None if keys follow the changes.
         top: Which of the rows the result has; None if it has all.
-        offer: Of an aggregate of all rows, what its FROM offers: columns by their unique names, each as SQL names it.
+        offer: For an aggregate of all rows, the columns that its FROM offers: unique names, each with its name in SQL.
     """
 
     text: str
@@ -274,7 +274,7 @@ class Query:
 
     @property
     def why_whole(self) -> Reason | None:
-        """Why all rows are computed if one moves; None if keys follow the changes."""
+        """Why any change makes a run compute all rows; None if keys follow the changes."""
         return self.whole or (self.top and self.top.why)
 
 
@@ -332,7 +332,7 @@ def computed_columns(node: Node) -> Mapping[str, tuple[Expression, ...]]:
 
 
 def expressions(node: Node) -> tuple[Expression, ...]:
-    """The expressions that stand in a node itself."""
+    """The expressions in a node itself, not in the nodes below it."""
     match node:
         case Scan():
             return ()
@@ -357,7 +357,7 @@ def expressions(node: Node) -> tuple[Expression, ...]:
 
 
 def column(name: str) -> exp.Column:
-    """The expression that is a column."""
+    """A column as an expression."""
     return exp.column(name)
 
 
@@ -367,7 +367,7 @@ def columns_in(*of: Expression | None) -> frozenset[str]:
 
 
 def substitute(expression: Expression, by: Mapping[str, Expression]) -> Expression:
-    """An expression in which expressions stand for some of its columns, in parentheses where they need some."""
+    """An expression with others in place of some of its columns, in parentheses where these are needed."""
 
     def replace(node: Expression) -> Expression:
         if not isinstance(node, exp.Column) or node.name not in by:
@@ -378,7 +378,7 @@ def substitute(expression: Expression, by: Mapping[str, Expression]) -> Expressi
 
 
 def is_captured(expression: Expression, by: Mapping[str, Expression]) -> bool:
-    """Whether `substitute` would put a column in that a parameter of a lambda of the expression hides there."""
+    """Whether `substitute` would insert a column that a lambda parameter of the same name hides there."""
     put = {name.lower() for each in columns_in(expression) & by.keys() for name in columns_in(by[each])}
     lambdas = expression.find_all(exp.Lambda)
     return any(parameter.name.lower() in put for each in lambdas for parameter in each.expressions)
@@ -390,7 +390,7 @@ def nulls_of(names: Iterable[str]) -> dict[str, Expression]:
 
 
 def without_item(join: Join, index: int) -> Join:
-    """The other items of a join, under its conditions where the item is missing, so that its columns are NULL."""
+    """A join without one of its items, under the same conditions with NULL for the columns of that item."""
     nulls = nulls_of(columns(join.items[index].node))
     items = tuple(
         replace(item, on=tuple(substitute(each, nulls) for each in item.on))
@@ -401,7 +401,7 @@ def without_item(join: Join, index: int) -> Join:
 
 
 def in_parentheses(expression: Expression) -> Expression:
-    """An expression that may stand under any operator: sqlglot writes no parentheses of its own."""
+    """An expression that can be an operand of any operator: sqlglot adds no parentheses by itself."""
     operators = exp.Binary | exp.Connector | exp.Unary | exp.Between | exp.In
     needed = isinstance(expression, operators) and not isinstance(expression, exp.Paren)
     return exp.Paren(this=expression) if needed else expression

@@ -1,4 +1,4 @@
-"""A text over tables of known columns: its key, the columns by which its changes are followed, and how."""
+"""A text over tables of known columns: its key, and by which columns and how its changes are followed."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ from lakehouse.views.view_text import NotFollowedError, OutputColumn, Reason, Vi
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TableFacts:
-    """What is known of the tables of a text beside their columns, and of the view's own table.
+    """What is known of the tables of a text besides their columns, and of the view's own table.
 
     Args:
         followed: The tables whose changes are followed.
@@ -33,8 +33,8 @@ class TableFacts:
         keys: The keys of tables, where they have one.
         key: The key that the view's own table declares; empty if it declares none, None if that is not known.
         partitioned_by: The columns by which that table is partitioned.
-        needs_whole_keys: Whether the rows of a key of the view have to be computed together, because its table asks how
-            many there are.
+        needs_whole_keys: Whether all rows of a key of the view have to be computed together, because its table checks
+            how many rows a key has.
         leaves_rows_out: Whether an expectation of that table leaves rows out.
     """
 
@@ -52,10 +52,11 @@ class Whole:
     """All rows of the result are computed, unless the policy of the table forbids that.
 
     Args:
-        need: What needs them.
+        need: What needs all rows.
         why: Why keys are not enough, as a clause.
-        place: Where the text says that; None if it is not of the text.
-        touch: The columns by which a run still finds out whether a row moved; None if only the tables tell.
+        place: Where the text shows that; None if the reason is not in the text.
+        touch: The columns by which a run still finds out whether any row changed; None if it only sees whether a table
+            changed.
     """
 
     need: NeedOfAllRows
@@ -77,11 +78,11 @@ class ByKeys:
     """The rows of touched keys are computed.
 
     Args:
-        touch: The columns by which changes are followed, and the others by which they could be.
-        plan: How the keys are found whose rows may differ, if all tables change.
-        more: Which tables are read whole for that in each run, and why, as a clause; None if keys alone are enough.
-        above: What the result is of these rows, as far as the table tells: the first of them under a last LIMIT, or one
-            row of all. If it does not tell, all rows are computed. None if the result is the rows.
+        touch: The columns by which changes are followed, and the others by which they could be followed.
+        plan: How the keys whose rows may differ are found if all tables change.
+        more: Which tables each run reads whole in addition, and why, as a clause; None if keys alone are enough.
+        above: How the result is made of these rows: the first of them under a last LIMIT, or one row of all. If it does
+            not follow from them and the table, all rows are computed. None if the result is the rows themselves.
     """
 
     touch: Touch
@@ -94,7 +95,7 @@ class ByKeys:
 
 
 Verdict: TypeAlias = Whole | ByKeys
-"""How the table of a text follows changes, whatever rows they are of."""
+"""How the table of a text follows changes, whichever rows change."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,13 +104,13 @@ class Analysis:
 
     Args:
         text: The text.
-        read: What it says, under the names that its head declares for the columns of the result; or why no keys follow
-            it, and then Spark alone knows what it says.
-        facts: What is known of its tables, and of the one that it makes.
+        read: Its algebra, under the names that its head declares for the columns of the result; or why no keys follow
+            it, and then only Spark knows what it says.
+        facts: What is known of its tables, and of the table that it makes.
         given: The columns of the result, in order, under the names that the query itself gives.
-        meaning: For which columns of the tables its names stand, in a digest.
+        meaning: A digest of the columns of the tables that its names stand for.
         schemas: The columns of its tables, with their types.
-        asset: The asset, for messages.
+        asset: The name of the asset, for messages.
     """
 
     text: ViewText
@@ -122,7 +123,7 @@ class Analysis:
 
     @property
     def digest(self) -> QueryDigest:
-        """What the text says, and for which columns its names stand."""
+        """The digest of the text, and of the columns that its names stand for."""
         return QueryDigest(digest_of_view(self.text), self.meaning, KIND_OF_NAMES)
 
     @classmethod
@@ -132,7 +133,7 @@ class Analysis:
         """The analysis of a text.
 
         Raises:
-            ViewError: A view cannot be kept of the text.
+            ViewError: The text cannot be kept as a view.
         """
         try:
             refuse_values_of_the_run(text.args)
@@ -149,7 +150,7 @@ class Analysis:
 
     @property
     def query(self) -> Query:
-        """What a text says whose changes keys follow."""
+        """The algebra of the text, if keys follow its changes."""
         assert isinstance(self.read, Query), "no keys follow the text"
         return self.read
 
@@ -163,7 +164,7 @@ class Analysis:
         """Whether keys follow the changes of all tables, and by which columns.
 
         Raises:
-            ViewError: The text asks for columns that the result lacks, or its LIMIT takes any of several rows.
+            ViewError: The text names touch columns that the result lacks, or its LIMIT may take any of several rows.
         """
         query, declared = self.read, self.facts.key
         if isinstance(query, Reason):
@@ -185,7 +186,7 @@ class Analysis:
 
     @cached_property
     def one_row(self) -> OneRow | str:
-        """The row of all rows that the result is; else why it does not follow from what it was, as a clause."""
+        """How the result is one row made of all rows; else why it does not follow from its old value, as a clause."""
         if isinstance(self.read, Reason) or self.read.why_whole is not None:
             return "all of its rows are computed"
         if any(column.type for column in self.text.columns) or self.text.touch:
@@ -196,7 +197,7 @@ class Analysis:
 
     @cached_property
     def below(self) -> Self | None:
-        """The text of the rows of which the table's own rows tell the result: which are the first, or all in one."""
+        """The text of the rows that the result takes the first of, or makes one row of; None if there is none."""
         query, types = self.read, {column.name: column.type for column in self.text.columns}
         if isinstance(query, Reason) or self.facts.leaves_rows_out:
             return None
@@ -206,14 +207,14 @@ class Analysis:
             return None
         by = columns_in(*(each.value for each in query.top.by))
         for name, column in ((output.name, output.column) for output in query.outputs if output.column in by):
-            declared = types.get(name)  # a value that is cast may come at another place
+            declared = types.get(name)  # the cast value may have another place in the order
             if declared is not None and declared.replace(" ", "").lower() != query.types.get(column):
                 return None
         text = query.top.first.text
         return replace(self, read=replace(query, top=None, text=text), text=replace(self.text, text=text))
 
     def _rows_of_one(self, query: Query, one: OneRow | str) -> Self | None:
-        """The text of the rows of which the result is one."""
+        """The text of the rows from which the result makes its one row; None if there is none."""
         if isinstance(one, str):
             return None
         columns = tuple(map(OutputColumn, one.names))
@@ -227,7 +228,7 @@ class Analysis:
 
     @cached_property
     def sums(self) -> Added | str:
-        """The counts and sums that the view is, to which changes can be added; else why it is none, as a clause."""
+        """The counts and sums that the view consists of; else why changes cannot be added to it, as a clause."""
         facts = self.facts
         if facts.leaves_rows_out:
             return "an expectation leaves groups out, to whose sums nothing could be added later"
@@ -273,7 +274,7 @@ class Analysis:
         return Whole(NeedOfAllRows.PLAN, why.clause, self.text.origin.place(why.place), touch)
 
     def _refuse_ties(self, query: Query, key: tuple[str, ...]) -> None:
-        """Refuses a last LIMIT whose order may not tell two rows of the result apart."""
+        """Refuses a last LIMIT whose ORDER BY may leave two rows of the result without an order."""
         if query.top is None:
             return
         names = {output.name.lower(): output.name for output in query.outputs}
@@ -286,11 +287,11 @@ class Analysis:
             raise with_place(error, self.text.origin, self.asset)
 
     def plan(self, touch: tuple[str, ...], changed: Collection[str]) -> TouchedPlan:
-        """How the keys of some columns of the result are found if some tables have changed.
+        """How touched keys, in some columns of the result, are found if some tables have changed.
 
         Raises:
             ViewError: The result has no such column.
-            NotFollowedError: No step can compute it.
+            NotFollowedError: No step can compute the keys.
         """
         return self._plan(self.query, touch, changed)
 
@@ -307,9 +308,9 @@ class CheckedView:
 
     Args:
         verdict: Whether keys follow their changes, by which columns, and by which plan; or why not.
-        columns: The columns of the result, in order; none if Spark alone can tell.
+        columns: The columns of the result, in order; empty if only Spark knows them.
         key: The key of the result, if it follows from the text and the keys of the tables; else None.
-        notes: What of the text means nothing for a table, as sentences.
+        notes: What in the text has no meaning for a table, as sentences.
     """
 
     verdict: Verdict
@@ -319,17 +320,17 @@ class CheckedView:
 
     @property
     def why_whole(self) -> str | None:
-        """Why changes need all rows, or all of a table, as a clause; None if keys do, in a table that has a key."""
+        """Why changes need all rows, or all of a table, as a clause; None if keys are enough, in a table with a key."""
         return self.verdict.more
 
 
 def check_text(
     text: ViewText, schemas: Mapping[str, Mapping[str, str]], keys: Mapping[str, tuple[str, ...]]
 ) -> CheckedView:
-    """How a text would follow tables of these columns, none of which is small.
+    """How a text would follow tables with these columns, if no table is small.
 
     Raises:
-        ViewError: A view cannot be kept of the text.
+        ViewError: The text cannot be kept as a view.
     """
     analysis = Analysis.of(text, schemas, TableFacts(tuple(schemas), keys=keys))
     verdict = analysis.verdict
@@ -340,7 +341,7 @@ def check_text(
 
 
 def _with_declared_names(text: ViewText, query: Query) -> Query:
-    """The query whose columns have the names that a head declares."""
+    """The query, with the column names that the head declares."""
     if not text.columns:
         return query
     if len(text.columns) != len(query.outputs):

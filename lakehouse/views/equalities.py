@@ -1,4 +1,4 @@
-"""What conditions say of NULL, and which columns they make equal."""
+"""What conditions imply about NULL, and which columns they make equal."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -10,14 +10,14 @@ from sqlglot.expressions.core import Expression
 from lakehouse.views.algebra import Join, Side, columns, columns_in
 
 _COMPARING = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like)
-"""What is NULL if one of both sides is."""
+"""Comparisons that are NULL if either side is."""
 _EQUAL_BUT_OTHER = re.compile(r"\b(double|float|collate)\b", re.IGNORECASE)
-"""Is in the name of a type whose equal values may be told apart: by a cast to a text, by a hash."""
+"""Occurs in the name of a type whose equal values may still be told apart, by a cast to a text or by a hash."""
 PROPAGATING = (
     *(exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Paren, exp.Add, exp.Sub, exp.Mul, exp.Neg),
     *(exp.Cast, exp.TryCast, exp.DataType, exp.DataTypeParam, exp.Lower, exp.Upper, exp.Substring),
 )
-"""What is NULL if a part is."""
+"""Expressions that are NULL if a part of them is."""
 
 
 def rejects_null(condition: Expression, of: frozenset[str]) -> bool:
@@ -41,9 +41,9 @@ def _is_null_with(expression: Expression, of: frozenset[str]) -> bool:
 
 
 def equal_columns(condition: Expression, types: Mapping[str, str]) -> tuple[str, str] | None:
-    """The two columns of one type that a condition says hold one value.
+    """The two columns of one type that have the same value if a condition is true; None if it implies no such pair.
 
-    Not of two types; nor of a type that calls different values equal: 0.0 and -0.0, and texts under a collation.
+    Columns of a type that calls different values equal are not such a pair: 0.0 and -0.0, texts under a collation.
     """
     if not isinstance(condition, exp.EQ):
         return None
@@ -65,19 +65,19 @@ class Classes:
                 self._parent[self.of(pair[0])] = self.of(pair[1])
 
     def of(self, column: str) -> str:
-        """The column that stands for all that are equal to a column."""
+        """The column that represents all columns that are equal to a column."""
         while (parent := self._parent.get(column, column)) != column:
             column = parent
         return column
 
     def among(self, column: str, columns: Iterable[str]) -> str | None:
-        """The column itself, or else the first by name of those that are equal to it, if it is among these."""
+        """A column among some that is equal to a column: itself if possible, else the first by name; else None."""
         equal = sorted(one for one in columns if self.of(one) == self.of(column))
         return column if column in equal else next(iter(equal), None)
 
 
 def on_equalities(condition: Iterable[Expression], of: Collection[str], types: Mapping[str, str]) -> dict[str, str]:
-    """The columns of others that ON makes equal to a column of a LEFT item, each with that column."""
+    """The columns of other items that ON makes equal to a column of a LEFT item, each with that column."""
     equal: dict[str, str] = {}
     for each in condition:
         if (pair := equal_columns(each, types)) is not None:
@@ -89,7 +89,7 @@ def on_equalities(condition: Iterable[Expression], of: Collection[str], types: M
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """An equality between an expression over rows that are sought, and one over rows that are there.
+    """An equality between an expression over the rows that are sought, and one over the rows that are given.
 
     Args:
         sought: The first expression.
@@ -108,12 +108,12 @@ class KeyPair:
 
     @property
     def equality(self) -> Expression:
-        """The pair as a condition that NULL does not meet."""
+        """The pair as a condition with `=`, which is never true for NULL."""
         return exp.EQ(this=self.sought, expression=self.given)
 
 
 def key_pairs(conditions: Iterable[Expression], sought: Collection[str], given: Collection[str]) -> Iterator[KeyPair]:
-    """What equalities between two sets of columns say."""
+    """The pairs of expressions, over two sets of columns, that conditions make equal."""
     for each in conditions:
         if isinstance(each, exp.EQ | exp.NullSafeEQ):
             for one, other in ((each.this, each.expression), (each.expression, each.this)):
@@ -123,7 +123,7 @@ def key_pairs(conditions: Iterable[Expression], sought: Collection[str], given: 
 
 
 def without_coalesce(join: Join, expression: Expression, types: Mapping[str, str]) -> Expression:
-    """`a` for `coalesce(a, b)`, if every row of the join has a = b of one type, or no b at all."""
+    """`a` for `coalesce(a, b)`, if in every row of the join a = b in one type, or the item of b is missing."""
     if not isinstance(expression, exp.Coalesce):
         return expression
     all_of = [expression.this, *expression.expressions]
@@ -134,7 +134,7 @@ def without_coalesce(join: Join, expression: Expression, types: Mapping[str, str
 
 
 def _are_equal_if_there(join: Join, first: str, other: str, types: Mapping[str, str]) -> bool:
-    """Whether two columns are equal in every row of a join in which the item of the second is there."""
+    """Whether two columns are equal in every row of a join in which the item of the second is not missing."""
     conditions = [*join.where]
     for item in join.items:
         if item.side is Side.LEFT and other in columns(item.node):

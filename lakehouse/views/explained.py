@@ -39,7 +39,7 @@ class ChangePath:
 
     Args:
         table: The table.
-        reads: What is read on the way; nothing if the changes have the keys themselves.
+        reads: What is read on the way; empty if the changes contain the keys themselves.
         reaches: Whether a change can reach the result.
         why_all_rows: Why a change needs all rows, as a clause; None if keys follow it.
     """
@@ -64,11 +64,11 @@ class Following:
     """How a view follows its tables.
 
     Args:
-        touch: The columns by which changes are followed; none if the result is one row.
-        paths: How the changes of each table reach them.
+        touch: The columns by which changes are followed; empty if the result is one row.
+        paths: How the changes of each table reach these columns.
         rows: What is read for the rows of touched keys.
-        for_some_keys: What is read for them beside that if NULL or a constant is among the keys.
-        notes: What of the text means nothing for a table, as sentences.
+        for_some_keys: What is read in addition if NULL or a constant is among the keys.
+        notes: What in the text has no meaning for a table, as sentences.
     """
 
     touch: tuple[str, ...]
@@ -79,7 +79,7 @@ class Following:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """All that in words, a sentence for each."""
+        """All of this in words, as sentences."""
         lines = [f"Changes are followed by the keys ({', '.join(self.touch)}).", *map(str, self.paths)]
         if self.rows:
             lines.append(f"The rows of the keys are computed from {', '.join(map(str, self.rows))}.")
@@ -90,7 +90,7 @@ class Following:
 
 
 def how_followed(analysis: Analysis, why_no_sums: str | None, rows: RowsPlan | None = None) -> tuple[str, ...]:
-    """How a text follows its tables, as sentences: by its sums, or by keys and why not by sums."""
+    """How a text follows its tables, as sentences: by its sums, or by keys, and then why not by sums."""
     facts = analysis.facts
     if not facts.followed:
         return ()
@@ -163,7 +163,7 @@ def _for_some_keys(query: Query, plan: TouchedPlan, rows: RowsPlan, small: Colle
 
 
 def _places(steps: Iterable[Step], rows: RowsPlan | None = None) -> list[SourceRows]:
-    """The places of tables as they are now, in the order in which they are read."""
+    """The places where tables are read as they are now (`Image.NOW`), in the order of reading."""
     parts = [part for step in steps for part in step.sql] + ([] if rows is None else [*rows.text])
     return [part for part in parts if isinstance(part, SourceRows) and part.image is Image.NOW]
 
@@ -171,7 +171,7 @@ def _places(steps: Iterable[Step], rows: RowsPlan | None = None) -> list[SourceR
 def _reads(
     places: Iterable[SourceRows], read_whole: Iterable[tuple[str, str]], small: Collection[str]
 ) -> tuple[TableRead, ...]:
-    """What is read at some places, each table once for what its rows are sought by."""
+    """What is read at some places: each table once for each way in which its rows are sought."""
     why_whole = dict(read_whole)
     reads = dict[TableRead, None]()
     for place in places:
@@ -193,5 +193,5 @@ def _sought_by(place: SourceRows) -> str:
 
 
 def _plain(text: str) -> str:
-    """An expression without the quotes of plain names."""
+    """An expression without the backticks around plain names."""
     return _PLAIN.sub(r"\1", text)

@@ -54,10 +54,10 @@ ROW_FUNCTIONS = frozenset(
         *("from_json", "get_json_object", "json_array_length", "json_object_keys", "schema_of_json", "to_json"),
     }
 )
-"""Functions of Spark whose value follows from their arguments alone, and from the session's time zone."""
+"""Spark functions whose value follows from their arguments and the session's time zone alone."""
 
 FORMS = frozenset({"array", "cast", "exists", "if", "interval", "map", "struct", "try_cast"})
-"""Functions that Spark's parser reads in ways of their own."""
+"""Functions for which Spark's parser has a grammar of their own."""
 
 AGGREGATES = frozenset(
     {
@@ -72,12 +72,12 @@ AGGREGATES = frozenset(
         *("stddev_samp", "string_agg", "sum", "try_avg", "try_sum", "var_pop", "var_samp", "variance"),
     }
 )
-"""Aggregate functions. Of rows that are equal in their order, some take any one, as in the query itself."""
+"""Aggregate functions. Some take any one of the rows that are equal in their order, as the query itself does."""
 
 WINDOW_FUNCTIONS = frozenset(
     ("cume_dist", "dense_rank", "lag", "lead", "nth_value", "ntile", "percent_rank", "rank", "row_number")
 )
-"""Functions that stand before OVER alone."""
+"""Functions that are allowed only before OVER."""
 
 GENERATORS = frozenset(
     {
@@ -85,7 +85,7 @@ GENERATORS = frozenset(
         *("stack",),
     }
 )
-"""Functions that make several rows of one."""
+"""Functions that make several rows from one."""
 
 OF_THE_RUN = frozenset(
     {
@@ -96,7 +96,7 @@ OF_THE_RUN = frozenset(
         # the session
         *("current_catalog", "current_database", "current_schema", "current_timezone", "current_user"),
         *("session_user", "user", "version"),
-        # what runs elsewhere, or is encrypted with chance
+        # code that runs elsewhere, and encryption with random numbers
         *("aes_encrypt", "java_method", "reflect", "try_reflect"),
         # where Spark has put a row
         *("input_file_block_length", "input_file_block_start", "input_file_name", "monotonically_increasing_id"),
@@ -106,7 +106,7 @@ OF_THE_RUN = frozenset(
 """Functions whose value depends on chance, the clock, the session, or on where Spark has put a row."""
 
 LEVELS = frozenset({"grouping", "grouping_id"})
-"""Functions that say which columns of ROLLUP, CUBE and GROUPING SETS a row has left out."""
+"""Functions that show which columns of ROLLUP, CUBE and GROUPING SETS a row has left out."""
 
 CALLABLE = ROW_FUNCTIONS | FORMS | AGGREGATES | LEVELS | WINDOW_FUNCTIONS | GENERATORS
 """All functions that a view may call."""

@@ -1,4 +1,4 @@
-"""The inputs of a view against its text: what the words alone show, before any table is read."""
+"""Checks of the inputs of a view against the words of its text, before any table is read."""
 
 from collections.abc import Collection
 
@@ -13,7 +13,7 @@ def refuse_other_inputs(text: ViewText, inputs: Collection[str], asset: str) -> 
     """Refuses a text that names other tables than its inputs.
 
     Raises:
-        ViewError: A table is no input, or an input is not in the text; or the words show that the text can never be
+        ViewError: A table is not an input, or an input is not in the text; or the words show that the text can never be
             followed.
     """
     try:
@@ -25,7 +25,7 @@ def refuse_other_inputs(text: ViewText, inputs: Collection[str], asset: str) -> 
 
 
 def refuse_undefined(text: ViewText, table: str, asset: str, alike: str | None) -> None:
-    """Refuses a table of a file that nothing in the code location defines.
+    """Refuses a table that a file names and that nothing in the code location defines.
 
     Raises:
         ViewError: Always.
@@ -48,10 +48,10 @@ def refuse_undefined(text: ViewText, table: str, asset: str, alike: str | None) 
 
 
 def refuse_split_keys(text: ViewText, key: tuple[str, ...], asset: str) -> None:
-    """Refuses touch columns that are not all of the key, for a table that asks how many rows a key has.
+    """Refuses touch columns outside the key, for a table that checks how many rows a key has.
 
     Raises:
-        ViewError: They are not.
+        ViewError: A touch column is not in the key.
     """
     if not fold(text.touch) <= fold(key):
         what = (
@@ -63,10 +63,10 @@ def refuse_split_keys(text: ViewText, key: tuple[str, ...], asset: str) -> None:
 
 
 def refuse_other_parameters(text: ViewText, asset: str) -> None:
-    """Refuses a text whose named parameters are others than its arguments, or have values of the run.
+    """Refuses a text whose named parameters do not match its arguments, or have values that depend on the run.
 
     Raises:
-        ViewError: A parameter has no argument, or an argument has no parameter, or a value is the day of the run.
+        ViewError: A parameter has no argument, or an argument has no parameter, or a value means the day of the run.
     """
     try:
         refuse_parameters(look_through(text.text), text.args)

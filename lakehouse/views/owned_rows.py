@@ -1,6 +1,7 @@
-"""Which rows a run may rewrite, of a table with `Table(owns=...)`, and which tables cannot have it.
+"""Which rows of a table with `Table(owns=...)` a run may rewrite, and which tables cannot have `owns`.
 
-Law: inside, the table equals its query over the versions read; outside, no run changes, adds or removes a row.
+Law: within its condition, the table equals its query over the versions read; outside, no run changes, adds or removes
+a row.
 """
 
 from collections.abc import Mapping
@@ -22,12 +23,12 @@ from lakehouse.views.sql.owned_text import owned_at, read_owned
 
 
 def owned_rows(asset: Asset, cursor: Cursor, moment: datetime, thaw: str | None, *, is_empty: bool) -> Owned | None:
-    """The rows that a run may rewrite; None if these are all.
+    """The rows that a run may rewrite; None if it may rewrite all.
 
     A table without a row has no past yet, so the run that begins it computes all that its sources have.
 
     Raises:
-        DefinitionError (CONDITION): A text is no condition on one row.
+        DefinitionError (CONDITION): A text is not a condition on one row.
     """
     last = cursor.mark.owned if isinstance(cursor, Known) else None
     moment = moment if last is None else max(moment, datetime.fromisoformat(last["moment"]))
@@ -42,15 +43,15 @@ def owned_rows(asset: Asset, cursor: Cursor, moment: datetime, thaw: str | None,
 
 
 def rewritable_since(past: Past, asset: str, version: int, newest: Mapping[str, str]) -> tuple[int, str]:
-    """The version since which no run can have touched some rows, and the condition of all rows but these.
+    """A version, and the condition that holds for all rows that runs can have rewritten since.
 
-    A later moment owns no more rows than an earlier one, so the earliest moment of each condition stands for all.
+    A later moment owns no more rows than an earlier one, so the earliest moment of each condition covers all moments.
 
     Args:
         past: The commits of the table.
         asset: The asset's name.
         version: The earliest version that is asked about.
-        newest: The owned rows in the newest mark of the asset.
+        newest: The owned rows, as the newest mark of the asset records them.
     """
     earliest = {newest["where"]: newest["moment"]}
     for commit in past.back(after=version):
@@ -67,11 +68,11 @@ def rewritable_since(past: Past, asset: str, version: int, newest: Mapping[str, 
 
 
 def refuse_owned(asset: str, table: Table, past: PastRows, why_all_rows: str | None, *, is_partitioned: bool) -> None:
-    """Refuses `owns` of a table whose past stays by itself, or whose frozen rows a run could not leave alone.
+    """Refuses `owns` for a table whose past rows stay anyway, or whose frozen rows a run could not leave alone.
 
     Raises:
-        DefinitionError: The two do not go together.
-        DefinitionError (CONDITION): The text is no condition on one row, or rows could come back into it.
+        DefinitionError: The table cannot have `owns`.
+        DefinitionError (CONDITION): The text is not a condition on one row, or rows could come back into it.
     """
     by_key = (f"{each.check_name} goes by keys" for each in table.expectations if each.quarantines or each.is_of_key)
     why, remedy = _why_not_owned(past), "Leave owns out"
@@ -84,7 +85,7 @@ def refuse_owned(asset: str, table: Table, past: PastRows, why_all_rows: str | N
 
 
 def _why_not_owned(past: PastRows) -> str | None:
-    """Why no condition says which rows runs may rewrite, as a clause; None if one may."""
+    """Why a condition cannot decide which rows runs may rewrite, as a clause; None if it can."""
     match past:
         case PastRows.COMPUTED:
             return None
@@ -102,10 +103,10 @@ _OF_TYPES = ":now goes with a timestamp alone, and :today with every other type"
 
 
 def refuse_unknown_columns(run: Run, schema: StructType) -> None:
-    """Refuses a condition that names a column which the table has not, or whose edge the zone of a session would move.
+    """Refuses a condition on a column that the table lacks, or with an edge that depends on the session's time zone.
 
     Raises:
-        DefinitionError (CONDITION): It does.
+        DefinitionError (CONDITION): The condition does either.
     """
     kinds = {field.name.lower(): field.dataType for field in schema.fields}
     thaw = None if run.request.thaw == UNREAD else run.request.thaw

@@ -14,8 +14,8 @@ class Image(Enum):
     """Which rows of a source. All are known from the pinned source and the feed of the run's range.
 
     NOW: The rows at the end of the range. GONE: the rows that the range took away, deletes and pre-images. CAME: the
-    rows that it brought, inserts and post-images. MOVED: the distinct rows, of the named columns alone, that the source
-    has more or fewer of than before; two updates that cancel are none. NONE: no row, for the types of the columns.
+    rows that it brought, inserts and post-images. MOVED: the distinct rows, in the named columns alone, that the source
+    has more or fewer of than before, without updates that cancel out. NONE: no row, only the types of the columns.
     """
 
     NOW = "now"
@@ -26,7 +26,7 @@ class Image(Enum):
 
 
 CHANGES = frozenset({Image.GONE, Image.CAME, Image.MOVED})
-"""The images that are of the feed."""
+"""The images that come from the feed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Restriction:
 
     @property
     def columns(self) -> tuple[str | None, ...]:
-        """The column that each expression is, without its quotes; None of what is computed."""
+        """The column that each expression is, without its quotes; None for a computed expression."""
         return tuple(_column_of(expression) for expression, _ in self.pairs)
 
 
@@ -66,9 +66,9 @@ class SourceRows:
     Args:
         table: The source, as the text of the view names it.
         image: Which rows.
-        columns: The columns of the source that are needed; of MOVED the only ones.
-        any_of: A row is needed if one of these alternatives holds, each of which is several restrictions that hold
-            together. Empty: all rows are needed.
+        columns: The columns of the source that are needed; for MOVED, the only columns that are compared.
+        any_of: The alternatives: a row is needed if it meets all restrictions of one of them. If there are none, all
+            rows are needed.
     """
 
     table: str
@@ -96,7 +96,7 @@ class Step:
         name: Its name in the plan.
         sql: The query.
         columns: The columns of its rows.
-        why: What its rows are, for people.
+        why: What its rows are, in words.
     """
 
     name: str
@@ -106,9 +106,9 @@ class Step:
 
 
 def fuse(steps: Sequence[Step]) -> list[Step]:
-    """The same steps in fewer queries: what one later step alone reads becomes a part of that step.
+    """The same steps in fewer queries: a step that only one later step reads becomes a part of that one.
 
-    A step by whose keys rows are sought stays, because these keys come to the driver. So does the last one.
+    A step whose keys restrict rows of a source stays, because these keys come to the driver. So does the last step.
     """
     uses = Counter(place.step for step in steps for place in step.sql if isinstance(place, Found))
     places = [place for step in steps for place in step.sql if isinstance(place, SourceRows)]
@@ -126,7 +126,7 @@ def fuse(steps: Sequence[Step]) -> list[Step]:
 
 @dataclass(frozen=True, slots=True)
 class TouchedPlan:
-    """How the keys are uses whose rows may differ.
+    """How the keys whose rows may differ are found.
 
     Args:
         steps: The queries, in the order in which they run.
@@ -145,7 +145,7 @@ class TouchedPlan:
     whole: Mapping[str, Reason] = field(default_factory=dict[str, Reason])
 
     def why_read_whole(self, followed: Collection[str]) -> str | None:
-        """Of which followed tables the steps, or all rows of the result, need all, and why; None if none."""
+        """Which followed tables the steps read whole, which need all rows if they change, and why; None if none."""
         whole = (f"a change of {table} needs all rows, because {why.clause}" for table, why in self.whole.items())
         clauses = [*whole, clause_of_whole(self.read_whole, followed, "to find the keys")]
         return " and ".join(filter(None, clauses)) or None
@@ -171,10 +171,10 @@ class RowsPlan:
     """How the rows of the touched keys are computed: by the view's own text over fewer rows of its tables.
 
     Every row of the full result whose touch columns are among the keys is in the result of `text`, as often; other rows
-    may be in it, so the touched keys are a filter on top.
+    may be in it, so it is filtered by the touched keys afterwards.
 
     Args:
-        steps: The queries that the restrictions need beside the touched keys, in order.
+        steps: The queries that the restrictions need in addition to the touched keys, in order.
         text: The text, with a place for each table.
         read_whole: The tables that are read whole for that, each with the reason.
     """

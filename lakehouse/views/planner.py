@@ -1,4 +1,4 @@
-"""From a query to its plans: the steps that find the keys whose rows may differ, and the text over rows of these."""
+"""From a query to its plans: the steps that find the keys whose rows may differ, and the text over the keys' rows."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ from lakehouse.views.view_text import NotFollowedError, Reason
 def touched_plan(
     query: Query, touch: tuple[str, ...], changed: Collection[str], small: Collection[str] = ()
 ) -> TouchedPlan:
-    """How the values of columns of the result are found in whose rows it may differ, if some tables may have changed.
+    """How to find the values of touch columns in the rows where the result may differ, if some tables have changed.
 
     Raises:
         ViewError: The query has no such column.
@@ -87,7 +87,7 @@ def rows_plan(query: Query, plan: TouchedPlan, keys: KeyFacts, small: Collection
 
 
 def rows_of_any_keys(query: Query, plan: TouchedPlan, small: Collection[str] = ()) -> RowsPlan:
-    """How the rows of keys are computed if none of these is NULL or a constant of the text: with the fewest reads."""
+    """How the rows of keys are computed if no key is NULL or a constant of the text: with the fewest reads."""
     null_free = frozenset(touch_columns(query, plan.touch))
     facts = KeyFacts(plan.touched or "", null_free, lambda _column, _constant: False)
     return rows_plan(query, plan, facts, small)
@@ -96,7 +96,7 @@ def rows_of_any_keys(query: Query, plan: TouchedPlan, small: Collection[str] = (
 def text_over(
     text_of_view: str, tables: Mapping[Place, str], rows_at: Callable[[Place], SourceRows | None] = lambda _: None
 ) -> Sql:
-    """The text with a place for each table: one for all occurrences of which the text has the name once."""
+    """The text with a place for each name of a table: occurrences that come from one name in the text share a place."""
     parts: list[str | SourceRows] = []
     end = 0
     for place, table in tables.items():
@@ -107,7 +107,7 @@ def text_over(
 
 
 def _rows_of_place(scans: list[Scan], any_of: Mapping[int, tuple[tuple[KeyLimit, ...], ...]]) -> SourceRows:
-    """The rows that any occurrence needs; all rows if one needs all."""
+    """The rows that any of the occurrences at a place needs; all rows if one occurrence needs all."""
     of_scans = [rows_of(scan, scan.names, Image.NOW, any_of.get(id(scan), ((),))) for scan in scans]
     alternatives = tuple(dict.fromkeys(limits for rows in of_scans for limits in rows.any_of))
     is_whole = any(not rows.any_of for rows in of_scans)

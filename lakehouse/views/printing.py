@@ -1,4 +1,4 @@
-"""Which expressions sqlglot writes as it has read them: only these stand in the SQL of steps."""
+"""Which expressions sqlglot writes as it has read them: only these are used in the SQL of steps."""
 
 import re
 
@@ -15,7 +15,7 @@ REWRITTEN_FUNCTIONS = frozenset(
         *("timestampdiff", "var_samp"),
     }
 )
-"""Functions that sqlglot writes otherwise, with another result for some values, or with one that nobody has proved."""
+"""Functions that sqlglot writes differently: the result differs for some values, or is not proved to be the same."""
 
 PRINTABLE_FUNCTIONS = CALLABLE - REWRITTEN_FUNCTIONS
 """Functions that are written as they are read, or under another name of the same function."""
@@ -33,7 +33,7 @@ _CLASSES = (
     *(exp.Substring, exp.Transform, exp.TsOrDsToDate),
     *(exp.Window, exp.WindowSpec, exp.Order, exp.Ordered),
 )
-"""Parts of a tree beside the functions of which it keeps the name; the last two stand around arguments, unwritten."""
+"""Parts of a tree other than calls whose name is kept. `TsOrDsToDate` may be around an argument, unwritten."""
 
 _TYPES = frozenset(
     {
@@ -42,19 +42,19 @@ _TYPES = frozenset(
         *(exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPTZ, exp.DType.TINYINT),
     }
 )
-"""Types of casts; the length of CHAR and VARCHAR would be lost."""
+"""Types of casts, without CHAR and VARCHAR, whose length would be lost."""
 
 _PLAIN_TEXT = re.compile(r"[^\\'\x00-\x1f]*")
-"""Texts without what could be escaped."""
+"""Texts without characters that could be escaped."""
 
 
 def is_printable(expression: Expr) -> bool:
-    """Whether SQL that sqlglot writes of an expression means what the text does."""
+    """Whether the SQL that sqlglot writes for an expression means what the text does."""
     return unprintable_part(expression) is None
 
 
 def unprintable_part(expression: Expr) -> Expr | None:
-    """The first part of an expression that sqlglot would write otherwise; None if it writes all as the text does."""
+    """The first part of an expression that sqlglot would write differently; None if it writes all as the text does."""
     return next((node for node in expression.walk() if not _is_printable(node)), None)
 
 
@@ -71,7 +71,7 @@ def _is_printable(node: Expr) -> bool:
             # Spark reads a & 1 << b from the right, sqlglot from the left; a call of shiftleft looks the same.
             return not isinstance(node.this, exp.BitwiseAnd | exp.BitwiseOr | exp.BitwiseXor)
         case exp.Add() if _is_interval(node.this) and _is_interval(node.expression):
-            return False  # so reads INTERVAL 1 DAY 2 HOURS, which is written without brackets
+            return False  # INTERVAL 1 DAY 2 HOURS is read as a sum, and written without brackets
         case exp.Func() if CALLED in node.meta:
             return node.meta[CALLED] in PRINTABLE_FUNCTIONS
         case _:

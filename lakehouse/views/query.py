@@ -44,7 +44,7 @@ def names_in(text: str) -> tuple[str, ...]:
     """The tables that a text names, in lower case and with dots, in the order in which it names them first.
 
     Raises:
-        ViewError: The text alone shows that a view cannot be kept of it.
+        ViewError: The text alone shows that it cannot be kept as a view.
     """
     return tuple(dict.fromkeys(look_through(text).tables.values()))
 
@@ -58,10 +58,10 @@ def read(
         text: One query of Spark SQL.
         schemas: For each table, its columns, and their types as Spark's `simpleString()` has them.
         args: The names of the parameters that have values.
-        is_named: Whether a head names the columns of the result, so that two of the text may have one name.
+        is_named: Whether a head names the columns of the result, so that two columns of the text may have one name.
 
     Raises:
-        ViewError: A view cannot be kept of the text.
+        ViewError: The text cannot be kept as a view.
         NotFollowedError: No keys follow the text.
     """
     look = look_through(text)
@@ -119,7 +119,7 @@ _CUTS = ("limit", "offset", "fetch")
 
 
 def _with_top(reading: TextReading, tree: Expr, query: Query) -> Query:
-    """A query with what its outermost part says of the order of its rows, and of how many there are."""
+    """A query with the order and the limit of its rows that its outermost part asks for."""
     if isinstance(tree, exp.Subquery):
         query = _with_top(reading, tree.this, query)
     is_within = query.top is not None
@@ -135,7 +135,7 @@ def _with_top(reading: TextReading, tree: Expr, query: Query) -> Query:
 
 
 def _first_rows(words: Text, tree: Expr) -> FirstRows | None:
-    """The LIMIT at the end of a text; None if it is no number, or if an OFFSET stands there."""
+    """The LIMIT at the end of a text; None if it is not a number, or if the text ends with an OFFSET."""
     tokens = list(words.tokens)
     while tokens[-1].is_symbol(")") or tokens[-1].is_symbol(";"):
         tokens.pop()
@@ -147,7 +147,7 @@ def _first_rows(words: Text, tree: Expr) -> FirstRows | None:
 
 
 def _values_of_order(tree: Expr, query: Query, order: exp.Ordered) -> Iterator[OrderBy]:
-    """What a part of ORDER BY comes to over columns of the result; nothing if it is of something else."""
+    """A part of ORDER BY as values over columns of the result; nothing if it depends on something else."""
     names = {output.name.lower(): output.column for output in query.outputs}
     match order.this:
         case exp.Literal(is_int=True) as place if 0 < int(place.name) <= len(names):
@@ -161,7 +161,7 @@ def _values_of_order(tree: Expr, query: Query, order: exp.Ordered) -> Iterator[O
 
 
 def _over_the_result(value: Expr, selected: "_Selected") -> Expression | None:
-    """A value in ORDER BY over the unique names of the columns of the result; None if it is of something else."""
+    """A value in ORDER BY over the unique names of the result's columns; None if it depends on something else."""
     means = [(each, selected.column_of(each)) for each in value.find_all(exp.Column)]
     is_of_row = is_printable(value) and value.find(exp.AggFunc, exp.Window, exp.Lambda, exp.Placeholder) is None
     if is_of_row and all(unique is not None for _, unique in means):
@@ -172,19 +172,19 @@ def _over_the_result(value: Expr, selected: "_Selected") -> Expression | None:
 
 
 def _as_result(node: Expression, selected: "_Selected") -> Expression:
-    """A part of a value with the column of the result that a name means."""
+    """A part of a value; for a name that means a column of the result, that column."""
     unique = selected.column_of(node) if isinstance(node, exp.Column) else None
     return node if unique is None else column(unique)
 
 
 @dataclass(frozen=True, slots=True)
 class _Selected:
-    """What a SELECT gives, as its ORDER BY may name it.
+    """The columns of a SELECT, under the names that its ORDER BY may use.
 
     Args:
         names: The unique name of each column of the result, by its own name in lower case.
-        made: The same, by the words that are selected, without an alias; none of a star.
-        is_one_table: Whether the columns of a star are all of one table.
+        made: The same, by the words that are selected, without an alias; empty for a star.
+        is_one_table: Whether a star is selected, and all of its columns are of one table.
     """
 
     names: Mapping[str, str]
@@ -201,7 +201,7 @@ class _Selected:
         return cls(names, made, has_star and not tree.args.get("joins"))
 
     def column_of(self, name: exp.Column) -> str | None:
-        """The column of the result that a name means: an alias goes first, and behind a table's name stands none."""
+        """The column of the result that a name means: an alias wins, except after the name of a table."""
         if not name.table:
             return self.names.get(name.name.lower())
         is_unaliased = self.made.get(name.name) is not None and self.made[name.name] == self.names.get(
@@ -262,7 +262,7 @@ def _read_sets(reading: TextReading, tree: exp.SetOperation, ctes: Ctes, outer: 
 
 
 def _refuse_names(reading: TextReading, outputs: tuple[Output, ...]) -> None:
-    """Raise if two columns of the result have one name."""
+    """Refuses a result in which two columns have the same name."""
     names = [output.name.lower() for output in outputs]
     twice = next((output.name for output in outputs if names.count(output.name.lower()) > 1), None)
     if twice is not None:
@@ -276,7 +276,7 @@ def _refuse_names(reading: TextReading, outputs: tuple[Output, ...]) -> None:
 
 
 def _require_whole(reading: TextReading, root: Node) -> None:
-    """Raise if the algebra does not say all that the text does: a table is left out, or a column is out of reach."""
+    """Refuses algebra that does not cover the whole text: a table is left out, or a column is out of reach."""
     scans = {node.place for node in nodes_of(root) if isinstance(node, Scan)}
     for place, table in reading.parsed.tables.items():
         if place not in scans:

@@ -34,11 +34,12 @@ from lakehouse.views.steps.planning import is_one_row
 from lakehouse.views.view_text import NotFollowedError
 
 READ_WHOLE, WITHOUT_KEY, BY_EXPRESSION, PART_OF_KEY = 10, 8, 3, 2
-"""What a plan costs beside one for each step: for each table read whole, or that no keys follow; for columns of which
-none is in the key, because many rows may have each of their values; for each filter by no column, which leaves out no
-file; for a part of the key that does not determine the rest, because several rows may have each of its values."""
+"""What a plan costs in addition to 1 for each step. READ_WHOLE: for each table that is read whole, or whose changes no
+keys follow. WITHOUT_KEY: if no touch column is in the key, because many rows may have each value. BY_EXPRESSION: for
+each filter by computed values alone, which leaves out no file. PART_OF_KEY: for a part of the key that does not
+determine the rest, because several rows may have each value."""
 MOST_CANDIDATES = 40
-"""So many columns are planned by; each takes some milliseconds."""
+"""At most this many candidates are planned, because each takes some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Touch:
     """The columns by which changes are followed.
 
     Args:
-        columns: Their names in the result; none if that is one row.
+        columns: Their names in the result; empty if the result is one row.
         cost: What their plans cost, for comparison alone.
         alternatives: The other columns by which changes could be followed, with their costs, the cheapest first.
     """
@@ -64,7 +65,7 @@ def choose_touch(
     *,
     within_key: bool = False,
 ) -> Touch:
-    """The columns of the result by which changes are followed most cheaply; of equal ones the key, then the first.
+    """The columns of the result by which changes are followed most cheaply; among equal costs the key, then the first.
 
     Raises:
         NotFollowedError: Changes cannot be followed by any columns.
@@ -112,7 +113,7 @@ def _cost_of(query: Query, touch: tuple[str, ...], small: Collection[str]) -> in
 def _cost_of_coarseness(
     query: Query, touch: tuple[str, ...], key: tuple[str, ...], keys: Mapping[str, tuple[str, ...]]
 ) -> int:
-    """What it costs that several rows of the table may have one value of the touch columns."""
+    """What it costs that several rows of the table may share one value of the touch columns."""
     if not key or fold(key) <= fold(touch):
         return 0
     if not fold(key) & fold(touch):
@@ -123,7 +124,7 @@ def _cost_of_coarseness(
 
 
 def determined_by(query: Query, columns: set[str], keys: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """The unique names of the columns whose values follow from those of some columns, in all rows of the result."""
+    """The unique names of the columns whose values follow from some columns' values, in all rows of the result."""
     scans, equal = list[Scan](), list[tuple[str, str]]()
     for node in _rows_of(query.root):
         match node:
@@ -147,7 +148,7 @@ def determined_by(query: Query, columns: set[str], keys: Mapping[str, tuple[str,
 
 
 def _parts(plan: TouchedPlan, rows: RowsPlan) -> Iterator[object]:
-    """All that stands in the SQL of plans."""
+    """All parts of the SQL of plans."""
     for step in (*plan.steps, *rows.steps):
         yield from step.sql
     yield from rows.text
@@ -159,7 +160,7 @@ def _is_no_column(limits: tuple[Restriction, ...]) -> bool:
 
 
 def _candidates(query: Query) -> Iterator[tuple[str, ...]]:
-    """Columns by which changes may be followed: groups, partitions and columns of tables; all outputs, and each."""
+    """Columns by which changes may be followed: groups, partitions and columns of tables; all outputs; each output."""
     outputs = tuple(dict.fromkeys(output.column for output in query.outputs))
     for each in (*_lines(query.root, outputs), outputs, *((name,) for name in outputs)):
         if each is None:
@@ -169,7 +170,7 @@ def _candidates(query: Query) -> Iterator[tuple[str, ...]]:
 
 
 def _lines(node: Node, outputs: tuple[str, ...]) -> Iterator[tuple[str, ...] | None]:
-    """The candidates of a node; None for that of one row."""
+    """The candidates of a node; None stands for no columns, where the node is one row."""
     match node:
         case Scan(names=names):
             yield from ((name,) for name in outputs if name in names)
@@ -199,7 +200,7 @@ def _lines(node: Node, outputs: tuple[str, ...]) -> Iterator[tuple[str, ...] | N
 
 
 def table_key(query: Query, keys: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
-    """The columns of the result that tell its rows apart, if the text and the keys of its sources say so."""
+    """The columns of the result that tell its rows apart, if that follows from the text and the sources' keys."""
     key = _key_of(query.root, keys, query.types)
     if key is None:
         return None
@@ -211,14 +212,14 @@ def table_key(query: Query, keys: Mapping[str, tuple[str, ...]]) -> tuple[str, .
 
 
 def _kept_of(node: Node) -> Iterator[Node]:
-    """A node and those whose rows and columns it keeps."""
+    """A node and the nodes below it whose rows and columns it keeps."""
     yield node
     if isinstance(node, Extend | Filter | MarkJoin | Windows):
         yield from _kept_of(node.node)
 
 
 def _rows_of(node: Node) -> Iterator[Node]:
-    """A node and those below it of which every row of the node has a row, and none that an outer join made of NULLs."""
+    """A node and the nodes below that have a row in every row of the node, never NULLs of an outer join."""
     yield node
     match node:
         case Extend(node=below) | Filter(node=below) | MarkJoin(node=below) | Windows(node=below):
@@ -234,7 +235,7 @@ def _rows_of(node: Node) -> Iterator[Node]:
 
 
 def _key_of(node: Node, keys: Mapping[str, tuple[str, ...]], types: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The unique names of columns that tell the rows of a node apart."""
+    """The unique names of columns that tell the rows of a node apart; None if no such columns are known."""
     match node:
         case Scan() if node is CONSTANT:
             return ()
@@ -278,7 +279,7 @@ def _first_of(node: Windows, where: Iterable[Expression]) -> tuple[str, ...] | N
 
 
 def _key_of_join(join: Join, keys: Mapping[str, tuple[str, ...]], types: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The keys of all items but those of which the others determine the row, by equalities on their whole key."""
+    """The keys of all items, except items whose row the others determine by equalities on its whole key."""
     of_items = [_key_of(item.node, keys, types) for item in join.items]
     if any(key is None for key in of_items):
         return None

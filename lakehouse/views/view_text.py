@@ -1,4 +1,4 @@
-"""The text of a view as its author wrote it, where it stands, and why no keys follow it: messages point into a file."""
+"""The text of a view as its author wrote it, its place in a file, for messages, and why no keys follow it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,10 +12,10 @@ class Origin:
     """Where a text begins.
 
     Args:
-        file: The path of the file; None if the text came from no file that is known.
+        file: The path of the file; None if no file is known that the text came from.
         line: The line of its first character in the file, from 1.
         column: The column of its first character in that line, from 1.
-        is_verbatim: Whether the file has the text letter by letter; the places of another text are where it begins.
+        is_verbatim: Whether the file has the text letter by letter; if not, every place in the text is where it begins.
     """
 
     file: str | None = None
@@ -24,12 +24,12 @@ class Origin:
     is_verbatim: bool = True
 
     def after(self, text: str, offset: int) -> "Origin":
-        """Where the rest of a text begins that begins here."""
+        """Where the rest of a text begins, from an offset on, if the text begins here."""
         lines, column = text.count("\n", 0, offset), offset - text.rfind("\n", 0, offset)
         return Origin(self.file, self.line + lines, column if lines else self.column + column - 1)
 
     def place(self, at: TextPlace | None) -> TextPlace | None:
-        """A place of the text in its file."""
+        """A place in the text, as a place in its file."""
         if at is None or not self.is_verbatim:
             return at and replace(at, line=self.line, column=self.column)
         column = at.column if at.line > 1 else self.column + at.column - 1
@@ -51,11 +51,11 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why all rows of a text are computed if one of its tables moved.
+    """Why all rows of a text are computed if one of its tables changed.
 
     Args:
-        clause: What the text says, as a clause.
-        place: Where it says it; None if that is no place in the text.
+        clause: The reason, as a clause.
+        place: Where the text shows it; None if it is at no single place in the text.
     """
 
     clause: str
@@ -72,17 +72,17 @@ class NotFollowedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ViewText:
-    """A query, its arguments, and what its file says of it.
+    """A query, its arguments, and what its file declares.
 
     Args:
         text: The query, letter by letter as its author wrote it.
         args: The values of Spark's named parameters.
         origin: Where the query begins.
-        inputs: The input behind each table that the text names, by the name in lower case. A table that is not in it is
-            the input of the same name.
+        inputs: The input behind each table that the text names, by the table's name in lower case. A table that is not
+            in it is the input of the same name.
         columns: The columns that a head declares, in order; empty if the query alone decides.
         required: The columns of the result, in lower case, in which NULL is refused.
-        touch: The columns of the result by which changes are followed; empty if the text decides.
+        touch: The columns of the result by which changes are followed; empty if they are chosen by the text.
     """
 
     text: str
@@ -94,7 +94,7 @@ class ViewText:
     touch: tuple[str, ...] = ()
 
     def input_of(self, table: str) -> str:
-        """The name of the input that is a table of the text."""
+        """The name of the input behind a table of the text."""
         return self.inputs.get(table.lower(), table)
 
 

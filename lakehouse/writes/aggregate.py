@@ -1,4 +1,4 @@
-"""`Aggregate`: counts and sums that a step adds to, instead of recomputing its groups."""
+"""`Aggregate`: counts and sums that a run adds to, instead of recomputing the groups."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,24 +29,24 @@ from lakehouse.writes.write import Basis, Declaration, Write, stored_columns
 @final
 @dataclass(frozen=True)
 class Aggregate(Write):
-    """For every group of the source's rows the table holds one row: how many they are, and sums over them.
+    """The table holds one row for every group of the source's rows: how many rows there are, and sums over them.
 
-    What the changes bring and take away is added to what the table holds, so a step does not read the source. If the
+    A run adds what the changes bring and subtracts what they take away, so it does not read the whole source. If the
     table may not hold the sums at its position, because another program wrote to it, it was restored or the sums were
-    changed, all sums are recomputed and compared.
+    redefined, all sums are recomputed and compared.
 
     Args:
         changes: The source's changes, read without `start`, `exclude_operations` and `exclude_metadata`.
-        by: The columns by which rows are grouped: the table's key. As a mapping, that key's columns with the SQL
-            expression of each.
+        by: The columns by which rows are grouped: the table's key. As a mapping, these columns, each with its SQL
+            expression.
         count: The column that counts the rows of a group. A group without rows leaves the table.
         sums: Columns, each with the SQL expression over a row whose values are summed: whole numbers or decimals. NULL
             adds nothing, and the sum of nothing is 0.
         where: A SQL condition on the rows that count; None for all of them.
 
     Raises:
-        ValueError: No column to group by, two columns of one name, or SQL that depends on more than a row's columns.
-        TypeError: Something else than SQL.
+        ValueError: No column to group by, two columns with one name, or SQL that depends on more than a row's columns.
+        TypeError: An expression is not SQL text, or `sums` is not a mapping.
 
     Sums of changes: Gupta and Mumick, "Maintenance of Materialized Views" (1995), the counting algorithm.
     """
@@ -78,7 +78,7 @@ class Aggregate(Write):
 
     @property
     def groups(self) -> dict[str, str]:
-        """The columns of the groups, each as SQL."""
+        """The columns of the groups, each with its SQL expression."""
         if isinstance(self.by, Mapping):
             return {name: _close_comment(sql) for name, sql in self.by.items()}
         return {name: quote(name) for name in ((self.by,) if isinstance(self.by, str) else self.by)}
@@ -118,7 +118,7 @@ class Aggregate(Write):
         return add_or_recompute(spark, run, sums, head, Overwrite(sums.rows))
 
     def _refuse_other_groups(self, run: Run, head: Head | None) -> None:
-        """Refuses groups that are not the table's key, and partitions that are no groups."""
+        """Refuses groups that are not the table's key, and partition columns that are not groups."""
         groups, key = fold(self.groups), run.table.key_columns
         if groups != fold(key):
             raise WriteError(
@@ -159,5 +159,5 @@ def add_or_recompute(spark: SparkSession, run: Run, sums: Sums, head: Head, whol
 
 
 def _close_comment(sql: str) -> str:
-    """SQL that may be put into other SQL: a comment in its last line ends there."""
+    """SQL that can be put into other SQL, because a comment in its last line ends with that line."""
     return f"{sql}\n" if isinstance(cast("Any", sql), str) and "--" in sql else sql

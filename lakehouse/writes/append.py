@@ -1,4 +1,4 @@
-"""`Append`: rows are added, and no row that is there is touched."""
+"""`Append`: rows are added, and no existing row is touched."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class Append(Stated):
         rows: The rows to add.
 
     Raises:
-        TypeError: Something else than rows of Spark.
+        TypeError: `rows` is not a Spark DataFrame.
     """
 
     rows: DataFrame
@@ -81,7 +81,7 @@ class Append(Stated):
         within = run.within(stored.schema)
         if within is None or run.changes:
             return Insert(rows, "append")
-        # Read inside the transaction, not pinned: a rival in the same partition then conflicts with us.
+        # Read inside the transaction, not pinned: a rival in the same partition then conflicts with this run.
         now = spark.read.table(run.ref.identifier).where(within)
         missing = _missing_from(rows, conform(now, rows.schema))
         return rest if is_empty(missing) else Insert(missing, "append of what the partition lacked")

@@ -1,4 +1,4 @@
-"""A full extract: its version against the table's, its keys, the columns that it lacks, the rows that it matches."""
+"""A full extract: its version compared with the table's, its keys, the columns that it lacks, and its corrections."""
 
 from collections.abc import Callable, Iterator
 from functools import reduce
@@ -23,11 +23,12 @@ from lakehouse.spark.table_version import TableVersion
 
 
 def version_after(run: Run, version: ExtractVersion, *, refuses_older: bool) -> ExtractVersion:
-    """The version of the table's extract after the run: the newer one of the table's and the run's.
+    """The version of the table's extract after the run: the newer of the table's and the run's.
 
     Raises:
-        ExtractError (UNKNOWN_EXTRACT): The order of the two cannot be told.
+        ExtractError (UNKNOWN_EXTRACT): The order of the two is not known.
         ExtractError (OLDER_EXTRACT): The extract is older than the table's.
+        WriteError: The run is to restate from another extract.
     """
     if "version" in run.request.allowed:
         return version
@@ -58,9 +59,9 @@ def version_after(run: Run, version: ExtractVersion, *, refuses_older: bool) -> 
 
 
 def refuse_null_keys(rows: DataFrame, key_columns: tuple[str, ...]) -> DataFrame:
-    """The extract, whose plan fails at a row with NULL in its key: the row would take the place of another one.
+    """The extract, with a plan that fails at a row with NULL in its key, because the row would replace another one.
 
-    A projection, because Spark may compute a condition before a join or a condition of the asset has left rows out.
+    The check is a projection: Spark may compute a condition before a join or condition of the asset has left rows out.
     """
     key = fold(key_columns)
     named = {name: quote(name) for name in rows.columns if name.lower() in key}
@@ -101,7 +102,7 @@ def few_rows(few: DataFrame) -> DataFrame:
 
 
 def corrected_mark(run: Run) -> Mark | None:
-    """The newest mark, if the table holds the version of the run's extract already."""
+    """The newest mark, if the table already holds the version of the run's extract, which is then a correction."""
     mark = run.cursor.mark if isinstance(run.cursor, Known) else None
     return mark if mark is not None and mark.extract == run.facts.extract else None
 
@@ -119,10 +120,10 @@ def former_rows(
     current: str,
     head: Head,
 ) -> DataFrame | None:
-    """What the table held of keys before the extract that is corrected took them over; None if it took none.
+    """The rows that the table held of the missing keys before the corrected extract took the keys over; None if none.
 
     Raises:
-        WriteError: An extract of another scope came after the one that took a key over, or was it, or the past is gone.
+        WriteError: An extract of another scope took a key over or came after the one that did, or the past is gone.
     """
     if corrected_mark(run) is None or is_empty(missing):
         return None
@@ -153,9 +154,9 @@ def former_rows(
 
 
 def _deliveries(run: Run, past: Past) -> Iterator[tuple[Commit, Mark | None]]:
-    """The commits of the table that took an extract of the run's version, newest first; at last None if some are gone.
+    """The commits that took an extract of the run's version, with their marks, newest first.
 
-    The first commit of the table took no key over.
+    The last mark is None if older commits are gone. The first commit of the table is left out: it took no key over.
     """
     commit = None
     for commit in standing(past.back()):
@@ -169,9 +170,9 @@ def _deliveries(run: Run, past: Past) -> Iterator[tuple[Commit, Mark | None]]:
 
 
 def _correction_error(run: Run, reason: str, before: int | None = None) -> WriteError:
-    """The error of a correction.
+    """The error of a correction that lacks keys whose former rows are not known.
 
-    `before` is the version of the table to which it can be restored; None if that does not help.
+    `before` is the version to which the table can be restored; None if that does not help.
     """
     extract = run.facts.extract
     restore = "" if before is None else f"RESTORE the table to version {before} and deliver its extracts again. Or d"

@@ -1,8 +1,8 @@
-"""The history of a source that is read as changes: what it says of touched entities since the position.
+"""The history of a source that is read as changes: the rows of touched entities since the position.
 
-One law for a step, for a step that is repeated, and for a gap: *for each touched entity, rows after the position are
-computed from the changes, starting from the entity's state at the position; rows before the position stay.* So a step
-that runs twice changes nothing, and only rows that reach beyond the position are read.
+One law holds for a run, for a repeated run and for a gap: *for each touched entity, rows after the position are
+computed from the changes, starting from the entity's state at the position; rows before the position stay.* So a
+repeated run changes nothing, and only rows that reach beyond the position are read.
 """
 
 from dataclasses import replace
@@ -49,7 +49,7 @@ from lakehouse.writes.history_rows import (
 
 
 def open_run(spark: SparkSession, run: Run, shape: Shape, changes: SourceRead) -> tuple[Run, SourceRead]:
-    """The run under the key of the history's rows, and the changes with their times."""
+    """The run, whose table gets the key of the history's rows, and the changes with their times."""
     run = lay_out_run(run, shape, changes)
     if run.head is not None:
         stored = TableVersion.of(spark, run.ref, run.head).rows().columns
@@ -60,14 +60,14 @@ def open_run(spark: SparkSession, run: Run, shape: Shape, changes: SourceRead) -
 
 
 def lay_out_run(run: Run, shape: Shape, changes: SourceRead) -> Run:
-    """The run under the key of the history's rows; known without Spark."""
+    """The run, whose table gets the key of the history's rows; needs no Spark."""
     _check(run, changes)
     refuse_other_shape(run, shape)
     return lay_out(run, shape)
 
 
 def _check(run: Run, changes: SourceRead) -> None:
-    """Refuses other changes beside those of the history, and a table that was kept from extracts."""
+    """Refuses changes other than those of the history, and a table that was kept from extracts."""
     if [read.name for read in run.changes] != [changes.name]:
         raise WriteError(
             f"'{run.name}' returns the History of '{changes.name}', but reads the changes of "
@@ -82,7 +82,7 @@ def _check(run: Run, changes: SourceRead) -> None:
 
 
 def _with_times(spark: SparkSession, run: Run, changes: SourceRead, shape: Shape) -> SourceRead:
-    """The changes with the times of their versions; a first read as far back as the source can tell."""
+    """The changes with the times of their versions; a first read goes back as far as the source can be read."""
     if changes.times is not None:  # a history that is restated
         return changes
     position, head = run.cursor.reads.get(changes.name), run.head
@@ -111,7 +111,7 @@ def _with_times(spark: SparkSession, run: Run, changes: SourceRead, shape: Shape
 
 
 def _of_range(spark: SparkSession, changes: SourceRead, position: Position, time: int) -> dict[int, int]:
-    """The times of the range's versions, as their commits say; of those that are gone, as an archive does."""
+    """The times of the range's versions, from their commits, or from an archive where commits are gone."""
     timestamps: dict[int, int] = {}
     if isinstance(changes.content, Feed) and changes.content.archived:
         versions = changes.content.frame.select(VERSION, F.unix_millis(TIMESTAMP)).distinct().collect()
@@ -123,7 +123,7 @@ def _of_range(spark: SparkSession, changes: SourceRead, position: Position, time
 
 
 def _latest(rows: DataFrame, shape: Shape) -> int | None:
-    """The latest moment that the history speaks of; None if it has no row."""
+    """The latest start or end in the history; None if it has no row."""
     latest = f"unix_millis(max(greatest({quote(shape.start)}, {quote(shape.end)})))"
     latest_moment: int | None = rows.selectExpr(latest).collect()[0][0]
     return latest_moment
@@ -132,7 +132,7 @@ def _latest(rows: DataFrame, shape: Shape) -> int | None:
 def plan_followed_history(
     spark: SparkSession, run: Run, shape: Shape, changes: SourceRead, head: Head | None, rest: MarkOnly | Skip
 ) -> Statement | Skip:
-    """The statement that makes the history true as of the end of its changes."""
+    """The statement that brings the history up to the end of its changes."""
     times = changes.times
     assert times is not None, "open_run has told the times"
     if head is None:
@@ -162,7 +162,7 @@ def plan_followed_history(
 
 
 def _refuse_lost(run: Run, dropped: list[str]) -> None:
-    """Refuses to restate rows that had values in columns which the source no longer has."""
+    """Refuses to restate rows that had values in columns that the source no longer has."""
     if dropped:
         raise HistoryError.restate_refused(
             run.name,
@@ -172,7 +172,7 @@ def _refuse_lost(run: Run, dropped: list[str]) -> None:
 
 
 def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: Shape, since: str) -> None:
-    """Refuses to restate if nobody knows what held at the moment, or if the archive does not explain a row.
+    """Refuses to restate if it is not known what held at the moment, or if the archive does not explain a row.
 
     - A row began or ended since, and the archive has no change of its entity from that time. The row comes from a first
       read, which begins later than the source, or from a comparison.
@@ -203,7 +203,7 @@ def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: 
 def _rows(
     run: Run, changes: SourceRead, times: DataFrame, shape: Shape, existing: DataFrame, since: str | None, *, few: bool
 ) -> DataFrame:
-    """What the table is to say of the touched entities since the position, given its rows that reach beyond that."""
+    """The rows that the table is to hold of touched entities since the position, given those that reach beyond it."""
     dropped = dropped_from(changes.source.columns, existing.columns, shape)
     left_out = shape.own | fold(dropped)
     schema = StructType([field for field in existing.schema.fields if field.name.lower() not in left_out])

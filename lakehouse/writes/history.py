@@ -1,9 +1,9 @@
 """`History`: every row that the source has had, with the interval in which it was there (SCD type 2).
 
-Of full extracts, `History(Snapshot(...))`, one law holds for a newer extract, for the same version again and for one
-that is restated: *what the table says of the time before the version stays, and from the version on it says of every
-entity of the extract, and of every current one in its scope, what the extract does.* So rows that began at the version
-or later are dropped, and those that ended then are taken up again, before the extract is applied.
+For full extracts, `History(Snapshot(...))`, one law holds for a newer extract, for the same version again and for one
+that is restated: *the history before the version stays; from the version on, every entity of the extract, and every
+current entity in its scope, has the state that the extract gives.* So, before the extract is applied, rows that began
+at the version or later are dropped, and rows that ended then are current again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -47,20 +47,20 @@ class History(Write):
     """The table holds every row that the source has had, each with the interval in which it was there (SCD type 2).
 
     `Table(key=...)` names the entity: the columns that identify a row of the source. A row of the history is identified
-    by them and its start. Of one commit of the source only its net effect on an entity counts. A change of a tracked
+    by these columns and its start. Only the net effect of a source's commit on an entity counts. A change of a tracked
     column ends the current row and begins another; a change of other columns alone updates it in place; a delete ends
-    it, and an insert of the same key begins another. What the table says of the past stays, even if the source forgets.
+    it, and an insert of the same key begins another. Rows of the past stay, even if the source no longer has them.
 
     Args:
         changes: The changes of the source, read without `start`, `exclude_operations` and `exclude_metadata`; or an
             extract of the source, whose version is the moment from which its rows hold.
-        track: The columns a change of which begins a new row; None for all but the entity's.
+        track: The columns whose change begins a new row; None for all except the entity's.
         start_at: The column with the moment from which a row holds: the time of the commit, or the extract's version.
-        end_at: The column with the moment at which it ceased to; NULL while it holds.
+        end_at: The column with the moment at which a row ceased to hold; NULL while it holds.
 
     Raises:
-        TypeError: Something else than changes or an extract.
-        ValueError: One name for two things.
+        TypeError: `changes` is neither `Changes` nor a `Snapshot`.
+        ValueError: A column is tracked twice, or the start and the end have one name or none.
 
     The rules of SCD type 2 in AUTO CDC: R19 to R21 (docs/reference/scd.md).
     """
@@ -85,7 +85,7 @@ class History(Write):
 
     @property
     def tracked_columns(self) -> tuple[str, ...] | None:
-        """The columns that were named; None for all but the entity's."""
+        """The columns that `track` names; None for all except the entity's."""
         if self.track is None:
             return None
         return (self.track,) if isinstance(self.track, str) else tuple(self.track)
@@ -135,7 +135,7 @@ class History(Write):
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Statement | Skip:
         shape, rest = self._laid_out_shape(run), rest_of(run)
-        # Nobody can correct a row that has ended: the feed of the source would tell it again and again.
+        # Only current rows are judged. One that has ended cannot be corrected: the source's feed would give it again.
         current = F.col(quote(self.end_at)).isNull()
         if isinstance(self.changes, Changes):
             statement = plan_followed_history(spark, run, shape, read_of(self.changes), head, rest)
@@ -151,7 +151,7 @@ class History(Write):
         return self.changes.touched(*self._laid_out_shape(run).entity).restrict(feed)
 
     def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:
-        """The rows of the source, and the current rows: a history keeps what its source no longer tells."""
+        """The rows of the source, and the current rows: a history keeps rows that its source no longer has."""
         own = self._shape(()).own
         current = table.where(F.col(quote(self.end_at)).isNull())
         source = self.changes.source if isinstance(self.changes, Changes) else self.changes.rows
@@ -162,15 +162,15 @@ class History(Write):
         return Shape(entity, self.start_at, self.end_at, self.tracked_columns)
 
     def _laid_out_shape(self, run: Run) -> Shape:
-        """The columns of the history, of a completed run, whose table has the key of the history's rows."""
+        """The columns of the history in a completed run, whose table has the key of the history's rows."""
         return self._shape(Shape.entity_of(run.table.key_columns))
 
 
 def open_extracted(spark: SparkSession, run: Run, shape: Shape, snapshot: Snapshot) -> Run:
-    """The run under the key of the history's rows, with the version of the extract.
+    """The run with the version of the extract, and with a table that has the key of the history's rows.
 
     Raises:
-        LakehouseError: No history can be kept so, or the extract is none that the table can take.
+        LakehouseError: A history cannot be kept of the extract, or the table cannot take it.
     """
     refuse_other_shape(run, shape)
     run = take_extract(run, snapshot)
@@ -189,7 +189,7 @@ def open_extracted(spark: SparkSession, run: Run, shape: Shape, snapshot: Snapsh
 
 
 def _refuse_later(run: Run, shape: Shape, stored: DataFrame) -> None:
-    """Refuses to take an extract whatever the table holds, if later rows would be dropped by that."""
+    """Refuses an extract of any version, as a run tag allows, if taking it would drop later rows."""
     assert run.facts.extract is not None, "take_extract has given the version"
     version = _literal(run.facts.extract.value)
     if not is_empty(stored.where(f"{quote(shape.start)} > {version} OR {quote(shape.end)} > {version}")):
@@ -203,11 +203,11 @@ def _refuse_later(run: Run, shape: Shape, stored: DataFrame) -> None:
 def plan_extracted_history(
     spark: SparkSession, run: Run, shape: Shape, snapshot: Snapshot, head: Head | None, rest: MarkOnly | Skip
 ) -> Statement | Skip:
-    """The statement after which the history says from the extract's version on what the extract does.
+    """The statement after which the history matches the extract from the extract's version on.
 
     Raises:
-        ExtractError (DELETIONS_HELD_BACK): More entities would end than may.
-        WriteError: A correction lacks entities whose rows of before are not known.
+        ExtractError (DELETIONS_HELD_BACK): More entities would end than the extract may end.
+        WriteError: A correction lacks entities whose former rows are not known.
     """
     assert run.facts.extract is not None, "take_extract has given the version"
     version = _literal(run.facts.extract.value)

@@ -1,4 +1,4 @@
-"""The rows of a history, and its table: what was held of each entity, from when to when, and what is tracked."""
+"""The rows of a history, and its table: the values of each entity, from when to when they held, what is tracked."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ EARLIEST = "_EARLIEST"
 once a history was compared with its source, because the source's changes could not be read."""
 NEVER = "CAST(NULL AS TIMESTAMP)"
 BEFORE_ALL = -1
-"""In place of a version: the state in which the changes found the entity."""
+"""The version of the state in which the changes find an entity: before all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Shape:
     """The columns of a history.
 
     Args:
-        entity: Those that identify what the history is about; a row of it is identified by them and the start.
+        entity: The columns that identify what the history is about; with the start they identify one of its rows.
         start: The column with the moment from which a row holds.
-        end: The column with the moment at which it ceased to; NULL while it holds.
-        track: The columns a change of which begins a new row; None for all but the entity's.
+        end: The column with the moment at which a row ceased to hold; NULL while it holds.
+        track: The columns whose change begins a new row; None for all except the entity's.
     """
 
     entity: tuple[str, ...]
@@ -71,7 +71,7 @@ class Shape:
         return ", ".join(sorted(fold(self.track))) or "no column"
 
     def tracked_columns(self, columns: list[str]) -> list[str]:
-        """The tracked ones of the source's columns."""
+        """The columns of the source that are tracked."""
         entity = fold(self.entity)
         track = None if self.track is None else fold(self.track)
         return [
@@ -90,15 +90,15 @@ class Shape:
         one_task: bool = False,
         dropped: Collection[str] = (),
     ) -> DataFrame:
-        """The rows of the history from a moment on, of the entities that changed or held then.
+        """The rows of the history from a moment on, of the entities that had a row then or have changed since.
 
         Args:
             images: The images of the changes since, as a feed gives them.
             times: The time of each version, as columns `__version` and `__at`.
-            before: The rows that held at the moment; None if nothing is known of before.
-            ends: The version at which a row that held, and has no image there, ended; None if it goes on.
+            before: The rows that held at the moment; None if nothing is known of the time before it.
+            ends: The version at which a row of `before` without an image there ended; None if such a row goes on.
             earliest: SQL of the moment after which the changes came, where their times are not known; else NULL.
-            exact: Whether an entity of `before` had one row in the source, and not perhaps none.
+            exact: Whether each entity of `before` certainly had a row in the source.
             one_task: Whether one task takes less time than a shuffle.
             dropped: The columns that the source no longer has.
         """
@@ -119,7 +119,7 @@ class Shape:
     def _states(self, images: DataFrame, columns: list[str], times: DataFrame, earliest: str) -> DataFrame:
         """The state of each entity after each commit that changed it; a NULL row if the entity is gone.
 
-        `__held` is the number of the entity's rows that the commit left in the source, `__gone` of those it removed.
+        `__held` is the number of the entity's rows that the commit put into the source, `__gone` of those it removed.
         """
         is_after = f"{CHANGE} IN ('{INSERT}', '{AFTER}')"
         each = images.selectExpr(
@@ -140,7 +140,7 @@ class Shape:
         )
 
     def _refused_where(self, several_rows: str) -> str:
-        """A condition that holds of each state, and raises where the source has more rows of an entity than one."""
+        """A condition that is true of each state, and raises where the source has more than one row of an entity."""
         several = breach_sql(Breach.SEVERAL, dict(zip(self.entity, self._names, strict=True)))
         return f"CASE WHEN {several_rows} THEN CAST(raise_error({several}) AS BOOLEAN) ELSE TRUE END"
 
@@ -215,13 +215,13 @@ def refuse_other_shape(run: Run, shape: Shape) -> None:
 
 
 def check_columns(asset: str, shape: Shape, source: str, columns: list[str], stored: Iterable[str] = ()) -> None:
-    """Refuses rows of which no history of this shape can be kept.
+    """Refuses rows from which a history of this shape cannot be kept.
 
     A tracked column that the table has need not be delivered.
 
     Raises:
         ReadError (COLUMN_MISSING): A column of the entity, or a tracked one, is missing.
-        WriteError (SCHEMA): They have a column that the history adds.
+        WriteError (SCHEMA): A column has the name of one that the history adds.
     """
     require(columns, shape.entity, source)
     require([*columns, *stored], shape.track or (), source)
@@ -231,7 +231,7 @@ def check_columns(asset: str, shape: Shape, source: str, columns: list[str], sto
 
 
 def lay_out(run: Run, shape: Shape) -> Run:
-    """The run under the key of the history's rows, whose mark says what is tracked."""
+    """The run with a table that has the key of the history's rows, and with a mark that records what is tracked."""
     layout = run.table.cluster_columns or (shape.end,)  # so that OPTIMIZE puts the current rows together
     run = run.with_table(replace(run.table, key=shape.row_key, cluster_by=layout))
     dropped = {part: value for part, value in _before(run).items() if part.startswith(DROPPED)}
@@ -239,7 +239,7 @@ def lay_out(run: Run, shape: Shape) -> Run:
 
 
 def _before(run: Run) -> Definition:
-    """The definition in the mark; nothing if there is no mark, or if an earlier version wrote it."""
+    """The definition in the mark; empty if there is no mark, or if an earlier version of this library wrote it."""
     return (run.cursor.mark.definition or {}) if isinstance(run.cursor, Known) else {}
 
 
@@ -249,7 +249,7 @@ def dropped_from(source: Collection[str], stored: Collection[str], shape: Shape)
 
 
 def with_dropped(run: Run, changes: SourceRead, stored: Collection[str], shape: Shape) -> Run:
-    """The run whose mark says which columns the source has dropped.
+    """The run with a mark that records which columns the source has dropped.
 
     Raises:
         WriteError: A column that the history tracks by name was dropped.
@@ -273,7 +273,7 @@ def with_dropped(run: Run, changes: SourceRead, stored: Collection[str], shape: 
 
 
 def _refuse_renamed(run: Run, changes: SourceRead, columns: list[str]) -> None:
-    """Refuses to go on from the changes alone where a column may have another name by now."""
+    """Refuses to go on from the changes alone where a missing column may have been renamed."""
     alter = f"ALTER TABLE {run.ref.identifier}"
     for column in columns:
         if not changes.are_of_the_feed or any(_may_rename(commit, column) for commit in changes.commits):
@@ -287,7 +287,7 @@ def _refuse_renamed(run: Run, changes: SourceRead, columns: list[str]) -> None:
 
 
 def _refuse_again(run: Run, changes: SourceRead, again: Collection[str]) -> None:
-    """Refuses to go on from the changes alone where rows that go on have a value from before the column was dropped."""
+    """Refuses to go on from the changes alone where a dropped column is back: unchanged rows have its former values."""
     if again:
         raise WriteError.schema(
             run.name,

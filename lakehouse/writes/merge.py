@@ -1,4 +1,4 @@
-"""`Merge`: for every touched key the table holds exactly the rows; all other keys keep theirs."""
+"""`Merge`: for every touched key the table holds exactly the given rows; all other keys keep theirs."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -37,12 +37,12 @@ class Merge(Stated):
     other. Rows that did not change are not written.
 
     Args:
-        rows: The rows of the touched keys, and of no other; or what `scd.type1` and `scd.type2` make of events.
+        rows: The rows of the touched keys, and of no other; or the `Events` of `scd.type1` or `scd.type2`.
         touched: The keys that this write is about. Their columns are columns of the table.
-        truncates: The condition by which events were applied as truncates; `Events` say it themselves.
+        truncates: The condition by which events were applied as truncates; `Events` carry it themselves.
 
     Raises:
-        TypeError: Something else than rows of Spark and touched keys.
+        TypeError: `rows` is neither a Spark DataFrame nor `Events`, or `touched` is not touched keys.
     """
 
     rows: DataFrame
@@ -142,7 +142,7 @@ class Merge(Stated):
 
 
 def doubts_of(asset: str, write: Write) -> tuple[str, ...]:
-    """Why the rows that an asset returned may be others than those of a recompute, as sentences; only of a `Merge`."""
+    """Why the rows that an asset returned may differ from those of a recompute, as sentences; only for a `Merge`."""
     sentences = doubts(write.rows) if isinstance(write, Merge) else ()
     return tuple(f"The table of {asset} may come to differ from a recompute: {sentence}" for sentence in sentences)
 
@@ -150,8 +150,8 @@ def doubts_of(asset: str, write: Write) -> tuple[str, ...]:
 def refuse_uncompared(spark: SparkSession, run: Run, columns: Collection[str], stored: StructType) -> None:
     """Refuses rows of touched keys alone where other rows of the table may lack values of a column.
 
-    What the table lacks is not enough to know: another partition, or somebody by hand, may have added the column since.
-    So the columns of the last result stand in the mark.
+    To know what the table lacks is not enough: a run of another partition, or a user, may have added the column since.
+    So the mark records the columns of the last result.
 
     Raises:
         UncomparedError: A column is new, or the last result had other columns.
@@ -172,7 +172,7 @@ def refuse_uncompared(spark: SparkSession, run: Run, columns: Collection[str], s
 
 
 def _since_last_commit(spark: SparkSession, run: Run, columns: Collection[str]) -> list[str]:
-    """The columns of the result that the table lacked at its position, by the log: of a mark that tells no columns."""
+    """The columns of the result that the table lacked at its last mark, by the log; empty if the mark has columns."""
     if not isinstance(run.cursor, Known) or run.cursor.mark.columns is not None:
         return []
     then = run.ref.log(lambda: spark).file_schema(run.cursor.version)

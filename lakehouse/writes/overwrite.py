@@ -1,4 +1,4 @@
-"""`Overwrite`: the table, or the run's partitions of it, holds exactly the rows; compared with it, or in its place."""
+"""`Overwrite` and `Replacement`: the table, or the run's partitions of it, holds exactly the rows, compared or not."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,14 +28,14 @@ from lakehouse.writes.write import Basis, Declaration, refuse_other, without_new
 class Overwrite(Stated):
     """The table, or this run's partitions of it, holds exactly these rows.
 
-    Quiet: with a key only rows that differ are written. Without a key nothing is written if the content is the same.
-    Rows of other partitions than the run's are left out.
+    With a key, only rows that differ are written. Without a key, nothing is written if the content is the same. Rows
+    outside of the run's partitions are left out.
 
     Args:
         rows: What the table holds afterwards.
 
     Raises:
-        TypeError: Something else than rows of Spark.
+        TypeError: `rows` is not a Spark DataFrame.
     """
 
     rows: DataFrame
@@ -93,14 +93,14 @@ class Overwrite(Stated):
 @final
 @dataclass(frozen=True, slots=True)
 class Replacement(Stated):
-    """The table, or this run's partitions of it, is written anew: of many changes cheaper than to find each of them.
+    """The table, or this run's partitions of it, is written anew, which is cheaper than finding each of many changes.
 
-    A run completes another write into it. Its feed tells each row as deleted and inserted, also where the two are
-    equal.
+    A run completes another write into this one; no asset returns it. The table's feed then gives every row as deleted
+    and inserted, even if both are equal.
 
     Args:
         rows: What the table holds afterwards.
-        may_split_keys: Whether a key may have two rows, so that the keys are computed first.
+        may_split_keys: Whether a key may have two rows, so that the keys are checked first.
     """
 
     rows: DataFrame
@@ -139,7 +139,7 @@ class Replacement(Stated):
 
 
 def refuse_split_keys(rows: DataFrame, key: tuple[str, ...]) -> None:
-    """Computes the keys of the rows. Whole numbers that lie close are told apart by the bits of a word.
+    """Refuses two rows of one key. Whole numbers that lie close together are counted as bits of a word.
 
     Raises:
         WriteError (BROKEN_PROMISE): A key has two rows.
@@ -152,7 +152,7 @@ def refuse_split_keys(rows: DataFrame, key: tuple[str, ...]) -> None:
 
 
 def _are_told_apart(rows: DataFrame, key: tuple[str, ...]) -> bool:
-    """Whether no key has two rows, by a set of 64 whole numbers in each group; of other types nothing is computed."""
+    """Whether no key has two rows, by sets of 64 whole numbers, as bits; False if the key has no whole number."""
     kinds = [field.dataType for field in rows.select(*map(quote, key)).schema.fields]
     number = next((quote(c) for c, kind in zip(key, kinds, strict=True) if isinstance(kind, IntegralType)), None)
     if number is None:

@@ -42,14 +42,14 @@ from lakehouse.writes.write import Basis, Declaration, refuse_other, rest_of, wi
 @final
 @dataclass(frozen=True, slots=True)
 class Snapshot(Stated):
-    """The table holds exactly this extract, the whole of a source at one version; inside the scope, if there is one.
+    """The table holds exactly this extract, the whole of a source at one version; within the scope, if there is one.
 
     An extract that is older than the table's is refused. The same version again replaces what it wrote, and the same
     rows again write nothing. A column that the extract lacks keeps its stored values, and is NULL for new keys.
 
     Args:
         rows: The extract: one row for each key of the table.
-        version: The version of the extract: an int, a date or a datetime (UTC if it has no zone), of one type for ever.
+        version: The version of the extract: an int, a date or a datetime (UTC if it has no zone), always of one type.
         scope: The columns that say for which part of the table the extract is complete. That part is every stored row
             whose values in these columns occur in the extract. A mapping lists the delivered values of each column, so
             a value without rows deletes its rows. Empty: the extract is complete for the whole table.
@@ -58,7 +58,7 @@ class Snapshot(Stated):
         on_older: What to do with an extract that is older than the table's.
 
     Raises:
-        TypeError: Something else than rows of Spark, or a version of another type.
+        TypeError: `rows` is not a Spark DataFrame, or the version has another type.
         ValueError: A share outside 0 to 1, another word for `on_older`, a scope without values or with a column twice.
 
     AUTO CDC from snapshots: R28 to R30 (docs/reference/scd.md).
@@ -94,7 +94,7 @@ class Snapshot(Stated):
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
-        """Refuses partitions and changes, because an extract is all that there is.
+        """Refuses partitions and changes, because an extract is delivered whole.
 
         Raises:
             DefinitionError: The asset has partitions, or reads changes.
@@ -168,9 +168,11 @@ def take_extract(run: Run, write: Snapshot) -> Run:
     """The run with the version of the extract that the table holds once the run has committed.
 
     Raises:
-        ExtractError (UNKNOWN_EXTRACT): The order of the extract and the table's cannot be told.
+        ExtractError (UNKNOWN_EXTRACT): The order of the extract and the table's is not known.
         ExtractError (OLDER_EXTRACT): The extract is older than the table's, and `on_older="fail"`.
-        ReadError (COLUMN_MISSING), WriteError (DELETIONS_HELD_BACK, BROKEN_PROMISE): The extract is not what it says.
+        ExtractError (DELETIONS_HELD_BACK): The extract has no row.
+        ReadError (COLUMN_MISSING): The extract lacks a column of the key or of the scope.
+        WriteError (BROKEN_PROMISE): The extract has a row outside of the scope that it names.
     """
     version = ExtractVersion.of(write.version)
     run = run.with_facts(extract=version_after(run, version, refuses_older=write.on_older == "fail"))
@@ -179,12 +181,12 @@ def take_extract(run: Run, write: Snapshot) -> Run:
         return run.with_facts(scope=None if again is None else again.scope)
     _refuse_misfit(run, write)
     run = run.with_facts(scope=_scope_digest(write))
-    # The commit tells a correction that this scope, too, was delivered since the extract that is corrected.
+    # A later correction must find in the log that this scope was delivered, too.
     return replace(run, must_record=run.must_record or (again is not None and not has_scope(again, run)))
 
 
 def is_ignored(run: Run, write: Snapshot) -> bool:
-    """Whether the table keeps what it holds, because the extract is older; the run's log then says so."""
+    """Whether the extract is ignored, because it is older than the table's; the run's log then says so."""
     if run.facts.extract == ExtractVersion.of(write.version):
         return False
     tell(Message(f"{run.name} holds extract {run.facts.extract} and ignores the older extract {write.version}."))
@@ -192,7 +194,7 @@ def is_ignored(run: Run, write: Snapshot) -> bool:
 
 
 def _refuse_misfit(run: Run, write: Snapshot) -> None:
-    """Refuses an extract that is not what it says, before it is compared."""
+    """Refuses an extract without rows, or with missing columns or rows outside of its scope, before it is compared."""
     require(write.rows.columns, (*run.table.key_columns, *write.scope_columns), f"The extract of '{run.name}'")
     if write.max_deleted != 1 and "max_deleted" not in run.request.allowed and is_empty(write.rows):
         raise ExtractError.deletions_held_back(run.name, str(run.facts.extract), "has no row")
@@ -208,7 +210,7 @@ def _refuse_misfit(run: Run, write: Snapshot) -> None:
 
 
 def _scope_digest(write: Snapshot) -> str | None:
-    """The scope as a short text; None if its values are too many, or have no literals."""
+    """A digest of the scope; None if its values are too many, or cannot be written as literals."""
     if isinstance(write.scope, Mapping):
         return digest({name.lower(): sorted(set(map(str, values))) for name, values in write.scope.items()})
     columns = sorted(write.scope_columns, key=str.lower)
@@ -223,7 +225,7 @@ def _scope_digest(write: Snapshot) -> str | None:
 
 
 def scope_of(write: Snapshot, rows: DataFrame) -> Callable[[DataFrame], DataFrame]:
-    """Gives of stored rows those of which the extract is all that there is.
+    """A function from stored rows to those within the scope of the extract.
 
     Raises:
         ReadError (COLUMN_MISSING): The stored rows lack a column of the scope.
@@ -255,16 +257,16 @@ def _scope_condition(write: Snapshot, rows: DataFrame) -> str:
 
 
 def _moved_rows(run: Run, rows: DataFrame, stored: DataFrame, within: DataFrame) -> DataFrame:
-    """The stored rows with keys of the extract that have come into its scope from outside."""
+    """The stored rows outside of the scope whose keys the extract brings into it."""
     key = run.table.key_columns
     return matching(matching(stored, rows, key), within, key, "left_anti")
 
 
 def refuse_deletions(run: Run, write: Snapshot, deleted: Callable[[], int], stored: DataFrame) -> None:
-    """Holds back more deletions than the extract may make; counts them only if there is a limit.
+    """Holds back an extract that would delete more than it may; counts the deletions only if there is a limit.
 
     Raises:
-        ExtractError (DELETIONS_HELD_BACK): They are more than the share `max_deleted` of `stored`.
+        ExtractError (DELETIONS_HELD_BACK): The deletions are more than the share `max_deleted` of `stored`.
     """
     if write.max_deleted is None or "max_deleted" in run.request.allowed:
         return

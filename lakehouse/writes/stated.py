@@ -1,4 +1,4 @@
-"""The plan of the writes that state rows which the table is to hold: refused, fitted to the table, then compared."""
+"""The plan of writes that state rows for the table to hold: they are checked, fitted to the table, then compared."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
@@ -27,7 +27,7 @@ from lakehouse.writes.write import Write, count_outside, rest_of
 
 
 class Stated(Write, Protocol):
-    """A write that states rows which the table is to hold."""
+    """A write that states rows for the table to hold."""
 
     rows: DataFrame
     """The rows as the asset gave them."""
@@ -42,11 +42,11 @@ class Stated(Write, Protocol):
         return self.rows, table
 
     def without_empty_texts(self, run: Run, columns: Collection[str]) -> Self:
-        """The write, whose plan fails at a text in a partition column that Delta would keep as NULL."""
+        """The write with a plan that fails at a text in a partition column that Delta would keep as NULL."""
         return self.with_rows(refuse_empty_texts(self.rows, columns))
 
     def align(self, spark: SparkSession, run: Run, stored: DataFrame) -> DataFrame:
-        """The rows as they are fitted to the columns of the table, which holds the stored ones."""
+        """The rows that are then fitted to the columns of the table; `stored` are the rows that it holds."""
         check_padding(run.name, self.rows, stored.schema, run.table.key_columns)
         return self.rows
 
@@ -61,20 +61,20 @@ class Stated(Write, Protocol):
         return False
 
     def speaks_of_all(self, run: Run) -> bool:
-        """Whether the rows are all that the run's partitions are to hold, and not those of some keys, or more rows."""
+        """Whether the rows are all that the run's partitions are to hold, and not those of some keys or rows to add."""
         return True
 
     def may_add_columns(self, run: Run) -> bool:
-        """Whether the result may add columns to the table. A result that is about some of its rows may not."""
+        """Whether the result may add columns to the table. A result about only some of the table's rows may not."""
         return run.asset.policy.new_columns == "add"
 
     @abstractmethod
     def with_rows(self, rows: DataFrame) -> Self:
-        """The same write of other rows."""
+        """The same write with other rows."""
 
     @abstractmethod
     def new_rows(self, run: Run) -> DataFrame:
-        """The rows of a table that does not exist yet; they keep the promises of the write, too."""
+        """The rows of a table that does not exist yet; they too keep the promises of the write."""
 
     @abstractmethod
     def compare(
@@ -84,9 +84,9 @@ class Stated(Write, Protocol):
 
 
 def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *, recompute: bool = False) -> Planned:
-    """The statement that makes the table hold the stated rows, and that of its quarantine.
+    """The statement that makes the table hold the stated rows, and the statement of its quarantine.
 
-    With `recompute` the rows are compared and a mark is written, although no source has changes.
+    With `recompute` the rows are compared and a mark is written, even if no source has changes.
 
     Raises:
         WriteError (SCHEMA): The rows do not fit the table.
@@ -121,7 +121,7 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
     )
     within, result = run.within(stored.schema), rows
     if run.may_change_sides:
-        about = None if _is_split(run, write) else write.about  # a frozen row keeps values that no change touches now
+        about = None if _is_split(run, write) else write.about  # a frozen row may have values that are not touched now
         refuse_changed_sides(run, rows, stored if about is None else about.restrict(stored))
     if within is not None:
         rows, stored = rows.where(within), stored.where(within)
@@ -132,12 +132,12 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
 
 
 def _is_split(run: Run, write: Stated) -> bool:
-    """Whether a run may see only some rows of a key, because columns that are not of the key touch it."""
+    """Whether a run may see only some rows of a key, because it is touched by columns that are not of the key."""
     return write.about is not None and not fold(write.about.columns) <= fold(run.table.key_columns)
 
 
 def _new(run: Run, write: Stated) -> tuple[Stated, Judged]:
-    """The write of a table that does not exist yet, of the rows that it takes; and all of its rows, judged."""
+    """The write of a table that does not exist yet, with the rows that the table takes; and all of its rows, judged."""
     within = run.within(write.rows.schema) if run.table.expectations else None
     judged = judge_rows(run, write.rows if within is None else write.rows.where(within), few=write.few)
     return (write.with_rows(judged.taken) if run.table.expectations else write), judged
@@ -150,21 +150,21 @@ def _fillings(spark: SparkSession, run: Run, head: Head) -> Mapping[str, str]:
 
 
 def one_row_a_key(run: Run, rows: DataFrame, touched: Touched | None) -> DataFrame:
-    """The rows of a new table, whose plan fails if a key has two rows, or a row is of a key that was not touched."""
+    """The rows of a new table, with a plan that fails if a key has two rows, or a row is of an untouched key."""
     return difference(with_promises(run.name, rows, touched), None, run.table.key_columns).drop(OPERATION)
 
 
 KEPT_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")
 """The texts that Delta reads back as NULL: it takes partition values out of the names of directories, as Hive does.
 
-Rows and touched keys with such a text are refused. To write NULL and to touch both values would be right too, but eight
-modules would have to know of it. A touched key is refused also if the asset itself puts NULL in the text's place:
+Rows and touched keys with such a text are refused. Writing NULL and touching both values would also be correct, but
+eight modules would have to know of it. A touched key is refused even if the asset itself replaces the text by NULL:
 the rows under NULL would remain when the source's row with the empty text is deleted.
 """
 
 
 def refuse_empty_texts(frame: DataFrame, partition_columns: Collection[str]) -> DataFrame:
-    """The frame, whose plan fails at an empty text in a column that the table is partitioned by."""
+    """The frame with a plan that fails at an empty text in a column by which the table is partitioned."""
     if not partition_columns:
         return frame
     partitions = fold(partition_columns)
@@ -181,10 +181,10 @@ def refuse_empty_texts(frame: DataFrame, partition_columns: Collection[str]) -> 
 
 
 def refuse_empty_keys(asset: str, touched: Touched, partition_columns: Collection[str]) -> Touched:
-    """The keys likewise: rows that the table holds under NULL would stay there when the empty text is deleted.
+    """The touched keys, checked likewise: rows under NULL would stay in the table when the empty text is deleted.
 
     Raises:
-        WriteError (BROKEN_PROMISE): A key that the write is about has an empty text there.
+        WriteError (BROKEN_PROMISE): A key that the write is about has an empty text in such a column.
     """
     keys = touched.touched
     if isinstance(keys, EveryKey) or not fold(touched.columns) & fold(partition_columns):

@@ -1,4 +1,4 @@
-"""Counts and sums of rows by groups, and what an `Aggregate`, or a `View` of them, makes of its table by adding.
+"""Counts and sums of rows by groups, and how an `Aggregate`, or a `View` that is such sums, adds to its table.
 
 A `Merge` may read a change twice; a sum must not. Before anything is added, the log must show that the table holds the
 sums at its position. If it does not, all sums are recomputed and compared.
@@ -45,7 +45,7 @@ COUNT, INEXACT = "__lakehouse_count", "__lakehouse_inexact"
 
 @dataclass(frozen=True)
 class Sums:
-    """For every group of a source's rows: how many they are, and sums over them."""
+    """For every group of a source's rows: how many rows there are, and sums over them."""
 
     changes: SourceRead
     groups: Mapping[str, str]
@@ -86,7 +86,7 @@ class Sums:
         ]
         is_inexact = f"coalesce({' OR '.join(inexact) or 'FALSE'}, FALSE)"
         own = {COUNT: f"IF({minus}, -1, 1)", INEXACT: is_inexact}
-        # A row that the feed does not represent exactly may count in the source although it does not here.
+        # A row that the feed does not represent exactly may count in the source although its image here does not.
         where = None if self.where is None else f"({self.where}) OR {is_inexact}"
         return _counting(self.changes.feed, {**self.groups, **signed, **own}, where)
 
@@ -99,7 +99,7 @@ class Sums:
         """Refuses sums that depend on the order of their values.
 
         Raises:
-            WriteError (SCHEMA): A sum of something else than whole numbers or decimals.
+            WriteError (SCHEMA): A sum of something other than whole numbers or decimals.
         """
         problems = {
             name: f"sums {kind.simpleString()}"
@@ -114,7 +114,7 @@ class Sums:
     @cached_property
     def _kinds(self) -> dict[str, DataType]:
         """The type of each sum's values."""
-        # In an aggregate Spark refuses what is not of the row alone: windows, aggregates, generators, chance.
+        # In an aggregate Spark refuses what depends on more than the row: windows, aggregates, generators, randomness.
         sums = [f"max({sql})" for sql in self.sums.values()]
         others = [f"max(({sql}) IS NULL)" for sql in self.expressions]
         fields = self.changes.source.selectExpr(*sums, *others).schema.fields
@@ -132,7 +132,7 @@ class Sums:
 
 
 def _counting(frame: DataFrame, columns: Mapping[str, str], where: str | None) -> DataFrame:
-    """Columns of the rows that count."""
+    """Computed columns of the rows that meet the condition."""
     counting = frame if where is None else frame.where(where)
     return counting.selectExpr(*(f"{sql} AS {quote(name)}" for name, sql in columns.items()))
 
@@ -162,7 +162,7 @@ _WAS, _ROWS = "__lakehouse_was", "__lakehouse_rows"
 
 
 def add(spark: SparkSession, run: Run, sums: Sums, head: Head) -> Statement | Skip | str:
-    """The statement that adds the changes to the table's sums; else why all sums are to be computed and compared.
+    """The statement that adds the changes to the table's sums; else why all sums have to be computed and compared.
 
     Raises:
         WriteError (SCHEMA): The result does not fit the table.
@@ -202,7 +202,7 @@ def why_recomputed(log: Log, head: Head, run: Run, sums: Sums) -> str | None:
 
 
 def why_other_beginning(cursor: Known, changes: SourceRead) -> str | None:
-    """Why changes are not those since the table was written, as a clause; None if they are."""
+    """Why changes do not begin where the table's last run stopped reading, as a clause; None if they do."""
     read = cursor.mark.reads.get(changes.name)
     if read is None or read.version != changes.range.after:
         return "its last run did not read up to where these changes begin"
@@ -242,7 +242,7 @@ def _by_group(sums: Sums, within: str | None, partitions: tuple[str, ...]) -> Da
     """What the changes add to each group, without groups to which they certainly add nothing."""
     images = sums.images if within is None else sums.images.where(f"({within}) OR {INEXACT}")
     texts = {column.name.lower() for column in images.schema.fields if isinstance(column.dataType, StringType)}
-    # The recompute refuses a text there which Delta would keep as NULL.
+    # A text that Delta would keep as NULL makes its group inexact, because the recompute refuses such a text.
     refused = ", ".join(map(literal, KEPT_AS_NULL))
     inexact = [INEXACT, *(f"coalesce({quote(c)} IN ({refused}), FALSE)" for c in partitions if c.lower() in texts)]
     names = [quote(name) for name in sums.sums]

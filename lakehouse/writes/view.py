@@ -1,4 +1,4 @@
-"""`View`: the table is the result of a query over the inputs, of which a run computes the keys that may differ."""
+"""`View`: the table is the result of a query over the inputs; a run computes only keys whose rows may differ."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True)
 class View(Write):
-    """The table is the result of this query over the asset's inputs, which are its tables by their names.
+    """The table is the result of this query, whose tables are the asset's inputs, by their names.
 
     Inputs read as `Changes` are followed. A `DataFrame` input is a snapshot: rows that were already written do not
     follow its changes. A run computes the rows of the keys that the changes may have touched, with the query itself,
@@ -43,10 +43,10 @@ class View(Write):
     Args:
         query: One query of Spark SQL.
         args: The values of Spark's named parameters in it.
-        touch: The column of the result by which changes are followed, or several; None for those that cost least.
+        touch: The column or columns of the result by which changes are followed; None for those that cost least.
 
     Raises:
-        TypeError: Something else than text.
+        TypeError: `query` is not text.
 
     Recomputing affected keys: Gupta and Mumick, "Maintenance of Materialized Views" (1995).
     """
@@ -68,12 +68,12 @@ class View(Write):
     def of(
         cls, path: str | Path, args: Mapping[str, Any] | None = None, touch: str | Sequence[str] | None = None
     ) -> "View":
-        """A view whose query is in a file, without a head.
+        """A view whose query is in a file that holds the query alone, without a head.
 
         Args:
-            path: The file; a path that is not absolute begins at the folder of the calling file.
+            path: The file; a relative path begins at the folder of the calling file.
             args: The values of Spark's named parameters in the query.
-            touch: As of `View`.
+            touch: As in `View`.
 
         Raises:
             ViewError: There is no such file, or it holds a statement with a head.
@@ -84,7 +84,7 @@ class View(Write):
 
     @cached_property
     def text(self) -> ViewText:
-        """The query with its arguments and what its file says of it."""
+        """The query with its arguments, and with what its file declares of it."""
         text = self.query if isinstance(self.query, ViewText) else ViewText(self.query)
         touch = (self.touch,) if isinstance(self.touch, str) else tuple(self.touch or text.touch)
         return replace(text, args={**text.args, **(self.args or {})}, touch=touch)
@@ -95,12 +95,12 @@ class View(Write):
         keys: Mapping[str, tuple[str, ...]] | None = None,
         policy: Policy = Policy(),
     ) -> "CheckedView":
-        """How the view would follow tables of these columns, none of which is small: for a test, without Spark.
+        """How the view would follow tables with these columns, if no table is small: for a test, without Spark.
 
         Args:
             schemas: For each table of the text, its columns, and their types as Spark's `simpleString()` has them.
-            keys: The keys of tables, where they have one.
-            policy: That of its table, if the test is to fail where a run would be refused.
+            keys: The key of each table that has one.
+            policy: The policy of the view's table, if the test is to fail where a run would be refused.
 
         Raises:
             ViewError: A view cannot be kept of the text, or the policy forbids what its changes need.
@@ -111,7 +111,7 @@ class View(Write):
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
-        """Refuses what no text could make up for: a source of which rows are left out, and nothing to follow.
+        """Refuses what no query could make up for: an input that leaves changes out, or a strict policy and no changes.
 
         Raises:
             ViewError: An input leaves changes out; or the table declares `refresh="strict"` and reads no changes.
@@ -136,7 +136,7 @@ class View(Write):
         return f"the query is computed for the keys that the changes touch, and rows of {where} that differ are written"
 
     def answers_for(self, changes: SourceRead) -> bool:
-        """Always: `complete` refuses an input that the text does not name."""
+        """Always true: `complete` refuses an input that the text does not name."""
         return True
 
     def complete_without_rows(self, run: Run) -> Run | None:
@@ -153,7 +153,7 @@ class View(Write):
 
     @staticmethod
     def explain(run: Run, analysis: "Analysis") -> tuple[str, ...]:
-        """What a run does with changes of each table, and what its policy says of that, as sentences."""
+        """What a run does with changes of each table, and how its policy answers to that, as sentences."""
         from lakehouse.writes.view_run import explain_view
 
         return explain_view(run, analysis)
@@ -167,7 +167,7 @@ class View(Write):
         return why_other_query(run.asset, run.cursor, QueryDigest(digest_of_view(self.text))) is None
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
-        """Adds to the sums if the table is kept by sums; else nothing but a mark, because rows are another write's."""
+        """Adds to the sums if the table is kept by sums; else writes at most a mark: rows are left to another write."""
         if run.has_nothing_to_do():
             return Skip()
         if head is None or not _adds(run):
@@ -177,7 +177,7 @@ class View(Write):
         return plan_sums(spark, run, self.text, head)
 
     def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
-        """All of the rows if sums are added to; else none, because none was computed."""
+        """All rows of the feed if sums are added to; else none, because no row was computed."""
         return feed if _adds(run) else feed.limit(0)
 
     def rows_to_compare(self, table: DataFrame, inputs: Mapping[str, SourceRead]) -> tuple[DataFrame, DataFrame]:

@@ -1,4 +1,4 @@
-"""What a run of a view computes, and the write that it completes into; a file of its own, because sqlglot is slow."""
+"""What a run of a view computes, and the write that it completes into; apart, because sqlglot is slow to import."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -62,7 +62,7 @@ _WITHOUT_KEYS: Mapping[PolicyAnswer, Callable[[str], str]] = {
 def check_view(
     text: ViewText, schemas: Mapping[str, Mapping[str, str]], keys: Mapping[str, tuple[str, ...]], policy: Policy
 ) -> CheckedView:
-    """How a text would follow tables of these columns.
+    """How a view of the text would follow tables with these columns.
 
     Raises:
         ViewError: A view cannot be kept of the text, or the policy forbids what its changes need.
@@ -75,7 +75,7 @@ def check_view(
 
 
 def explain_view(run: Run, analysis: Analysis) -> tuple[str, ...]:
-    """What a run does with changes of each table, and what its policy says of that, as sentences.
+    """What a run does with changes of each table, and how its policy answers to that, as sentences.
 
     Raises:
         ViewError: Changes cannot be followed.
@@ -91,8 +91,8 @@ def explain_view(run: Run, analysis: Analysis) -> tuple[str, ...]:
 
 
 def why_all_rows(run: Run, analysis: Analysis) -> Whole | None:
-    """Why a run computes all rows although the changes of its sources can be read, as far as the logs say."""
-    # Of the text alone: a log has types that Spark shows otherwise, such as CHAR.
+    """Why a run computes all rows although the changes of its sources can be read, as far as the logs show."""
+    # The digest of the text alone, because a log has types that Spark shows differently, such as CHAR.
     other = why_other_query(run.asset, run.cursor, QueryDigest(analysis.digest.text))
     if other is not None:
         return Whole(NeedOfAllRows.READ, other)
@@ -101,9 +101,9 @@ def why_all_rows(run: Run, analysis: Analysis) -> Whole | None:
 
 
 def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -> tuple[Run, Write | None]:
-    """The run with what it says of itself, and the write of the rows that it computes, completed.
+    """The run with the facts for its mark and its report, and the completed write of the rows that it computes.
 
-    The write is None if no row is computed: nothing moved, or what changes bring and take away is added to sums.
+    The write is None if no row is computed: no change reaches the result, or the changes are added to sums.
 
     Raises:
         ViewError: A view cannot be kept of the text; or all rows would be computed, and the policy forbids that.
@@ -148,10 +148,10 @@ def complete_view(spark: Callable[[], SparkSession], run: Run, text: ViewText) -
 
 
 def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Computed | OfTable | Sums:
-    """What the table is to hold; the sums if what changes bring and take away is to be added to them.
+    """What the table is to hold; or its sums, if the changes are to be added to them.
 
     Raises:
-        ViewError: All rows would be computed, and the policy forbids that; or changes can be followed by no column.
+        ViewError: All rows would be computed, and the policy forbids that; or no column lets changes be followed.
     """
     refresh = run.asset.policy.chosen_refresh
     computed = why_whole(run, bound) or _kept_sums(spark, run, bound) or _compute_by_verdict(spark, run, bound)
@@ -168,7 +168,7 @@ def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> C
 
 
 def or_beginning(spark: Callable[[], SparkSession], run: Run, whole: Whole) -> Whole:
-    """Why all rows are computed; of an empty table because it is empty, which no policy forbids, if keys do not do."""
+    """Why all rows are computed: `whole`; or, if keys are not enough, an empty table, which no policy forbids."""
     is_empty = whole.need is NeedOfAllRows.PLAN and _rows_of_table(spark, run) == 0
     return Whole(NeedOfAllRows.BEGINNING, "its table is empty") if is_empty else whole
 
@@ -199,7 +199,7 @@ def _compute_by_verdict(spark: Callable[[], SparkSession], run: Run, bound: Boun
 
 
 def _write_of_all_rows(spark: Callable[[], SparkSession], run: Run, bound: BoundText, need: NeedOfAllRows) -> Write:
-    """The write of all rows of the result: compared with the table, unless that would be dearer than to replace it."""
+    """The write of all rows of the result: compared with the table, unless it is cheaper to replace the table."""
     if not run.may_change_sides and replaces_all_rows(need, run.asset, run.head, _rows_of_table(spark, run)):
         key, own = run.table.key_columns, bound.analysis.key
         return Replacement(bound.rows, may_split_keys=bool(key) and (own is None or not fold(own) <= fold(key)))
@@ -213,7 +213,7 @@ def _write_of_rows(run: Run, rows: DataFrame) -> Write:
 
 
 def _tell_of_later_runs(run: Run, verdict: Verdict) -> None:
-    """Says in a run that begins what becomes of the runs that changes reach, if keys are not enough for them."""
+    """Says in a first run what becomes of later runs that changes reach, if keys are not enough for them."""
     match answer_by_policy(NeedOfAllRows.PLAN, run.asset.policy.chosen_refresh):
         case PolicyAnswer.REFUSED if verdict.more is not None:
             tell(Message(f"{run.name} is refused as soon as changes reach it: {verdict.more}. {STRICT_REMEDY}"))
@@ -225,7 +225,7 @@ def _tell_of_later_runs(run: Run, verdict: Verdict) -> None:
 
 
 def plan_sums(spark: SparkSession, run: Run, text: ViewText, head: Head) -> Planned:
-    """The statement that adds what changes bring and take away, of a run that has completed with sums."""
+    """The statement that adds the changes to the sums with which the run has completed."""
     bound = bind(lambda: spark, run, text)
     sums = _sums_of_view(bound)
     assert isinstance(sums, Sums), "the run has completed with these sums"
@@ -239,13 +239,13 @@ def rows_of_view(table: DataFrame, text: ViewText, inputs: Mapping[str, SourceRe
 
 
 def _sums_of_view(bound: BoundText) -> Sums | str:
-    """The counts and sums that a view is, over its pinned tables; else why rows are computed, as a clause."""
+    """The counts and sums that make up a view, over its pinned tables; else why it has none, as a clause."""
     added = bound.analysis.sums
     return added if isinstance(added, str) else sums_of(bound, added)
 
 
 def _may_keep_sums(run: Run) -> bool:
-    """Whether the table of such a view is kept by sums, or will be: not if its rows were computed without sums."""
+    """Whether the table of a view of sums is kept by them, or will be: not if its rows were computed without sums."""
     return run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is not None
 
 
@@ -257,7 +257,7 @@ def _clause_of_no_sums(analysis: Analysis) -> str:
 def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> Sums | Whole | None:
     """The sums, if the table has been kept by sums since all of its rows were computed; None if it has not.
 
-    A table that has not stays as it is, because its log does not say that each group holds the sums.
+    A table that has not been is not kept by sums now, because its log does not show that each group holds them.
     """
     if run.head is None or not isinstance(run.cursor, Known) or run.cursor.mark.aggregate is None:
         return None
@@ -269,7 +269,7 @@ def _kept_sums(spark: Callable[[], SparkSession], run: Run, bound: BoundText) ->
 
 
 def _begins(run: Run, need: NeedOfAllRows) -> bool:
-    """Whether later runs will follow changes for which this one, which computes all rows, has no plan yet."""
+    """Whether a run that computes all rows is the first of its query, so that later runs will follow changes."""
     if need is NeedOfAllRows.NO_SOURCE or run.asset.policy.chosen_refresh == "full":
         return False
     query = run.facts.query
@@ -278,7 +278,7 @@ def _begins(run: Run, need: NeedOfAllRows) -> bool:
 
 
 def _rows_of_table(spark: Callable[[], SparkSession], run: Run) -> int | None:
-    """About how many rows the table holds, by its log; None if nobody knows without Spark."""
+    """About how many rows the table holds, by its log; None if that is not known without Spark."""
     return None if run.head is None else rows_about(run.ref.log(spark), run.head.version)
 
 

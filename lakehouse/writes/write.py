@@ -1,4 +1,4 @@
-"""What every kind of write says of itself, and the steps that are the same for all of them."""
+"""What every kind of write declares of itself, and the steps that are the same for all kinds."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from lakehouse.spark.table_version import TableVersion
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What the definition of an asset says, as far as a kind of write may refuse it.
+    """The parts of an asset's definition for which a kind of write may refuse it.
 
     Args:
         name: The asset key, its parts joined by "/".
@@ -43,7 +43,7 @@ class Declaration:
 
 
 class Basis(Enum):
-    """What a run reads of its sources: their changes, changes out of an archive among them, or all of one."""
+    """What a run reads of its sources: their changes, changes that are partly from an archive, or all of a source."""
 
     CHANGES = auto()
     ARCHIVE = auto()
@@ -51,16 +51,15 @@ class Basis(Enum):
 
 
 class Write(Protocol):
-    """What an asset returns: of which rows of the table it speaks, and what it says of them.
+    """What an asset returns: which rows of the table it is about, and what these are to be.
 
     Each kind of write is one class, which answers every question about the kind, and has its name in `KINDS`
     (lakehouse/dagster/code_location.py). A kind that leaves out an answer without a default does not pass the type
     checker.
-    Users import it from `lakehouse` (three lists in lakehouse/__init__.py; website/api.py says on which page it
-    stands).
+    Users import it from `lakehouse` (three lists in lakehouse/__init__.py; website/api.py gives its page).
 
-    A write of rows extends `Stated`, as `Merge` does. Statements are few: a new kind needs a new one of
-    lakehouse/difference/statements.py only if none of them fits.
+    A write of rows extends `Stated`, as `Merge` does. A new kind of write needs a new statement, next to those of
+    lakehouse/difference/statements.py, only if none of them fits.
     """
 
     needs_key: ClassVar[bool]
@@ -70,18 +69,18 @@ class Write(Protocol):
     why_all_rows: ClassVar[str | None]
     """Why no row of its result may be left out of the table, as a clause; None if a row may."""
     all_changes: ClassVar[tuple[str, str] | None] = None
-    """What it does with a source of which no change may be left out, and what to do instead; None if some may."""
+    """What it does that needs every change of a source, and what to do instead; None if changes may be left out."""
     ends_early: ClassVar[bool] = False
     """Whether a run whose sources have no changes may end before the asset's function is called."""
     follows_snapshot_inputs: ClassVar[bool] = False
     """Whether a snapshot input that moved is a reason to compute the result again."""
     has_query: ClassVar[bool] = False
-    """Whether a query gives the rows. Then the touched keys are counted before a row is computed, and other columns of
-    a source are a reason to compute the result again."""
+    """Whether a query gives the rows. Then the touched keys are counted before a row is computed, and a change of a
+    source's columns is a reason to compute the result again."""
 
     @classmethod
     def refuse(cls, asset: Declaration) -> None:
-        """Refuses a definition under which no run could write, when it is loaded and in each run; by default none.
+        """Refuses a definition under which no run could write, when it is loaded and in each run; none by default.
 
         Raises:
             DefinitionError: The definition could never work.
@@ -89,7 +88,7 @@ class Write(Protocol):
 
     @classmethod
     def operation(cls, asset: Declaration) -> Operation:
-        """The operation of a run that conflicts most. If all rows are new, the run appends blindly instead."""
+        """The operation of a run that has the most conflicts. If all rows are new, the run appends blindly instead."""
         ...
 
     @classmethod
@@ -98,7 +97,7 @@ class Write(Protocol):
         ...
 
     def answers_for(self, changes: SourceRead) -> bool:
-        """Whether the result holds what the changes of an input touched."""
+        """Whether the result covers what the changes of an input touched."""
         ...
 
     def complete_without_rows(self, run: Run) -> Run | None:
@@ -116,11 +115,11 @@ class Write(Protocol):
         ...
 
     def plan(self, spark: SparkSession, run: Run, head: Head | None) -> Planned:
-        """The statement that makes the write true of the table at `head`; see `plan`."""
+        """The statement that makes the write true of the table at `head`; see the function `plan`."""
         ...
 
     def restrict_feed(self, run: Run, feed: DataFrame) -> DataFrame:
-        """The rows of the table's own feed that the write speaks of, besides the run's partitions."""
+        """The rows of the table's own feed that the write is about; the run's partitions restrict them separately."""
         return feed
 
     def count_outside(self, run: Run) -> int | None:
@@ -155,10 +154,10 @@ def complete(spark: Callable[[], SparkSession], run: Run, write: Write) -> tuple
     The session is asked for only if rows or columns are needed.
 
     Raises:
-        WriteError (LOST_CHANGES): Changes of an input would count as read, and be in no table.
+        WriteError (LOST_CHANGES): Changes of an input would count as read without being in the table.
         WriteError: An input leaves changes out that the write needs.
         LakehouseError: The write cannot be made from what was read.
-        DefinitionError (CONDITION): The text of an expectation is no condition on one row.
+        DefinitionError (CONDITION): The text of an expectation is not a condition on one row.
         DefinitionError: An expectation leaves rows out that the write needs.
     """
     refuse_definition(type(write), Declaration(run.name, run.table, run.slice is not None, run.asset.read_options))
@@ -191,7 +190,7 @@ def refuse_definition(kind: type[Write], asset: Declaration) -> None:
 
 
 def refuse_partial_reads(kind: type[Write], asset: Declaration) -> None:
-    """Refuses changes of which none is read as a whole, if the write needs every change of its source.
+    """Refuses inputs that all leave changes out, if the write needs every change of its source.
 
     Raises:
         DefinitionError: Every input leaves changes out.
@@ -219,7 +218,7 @@ def without_new_columns(
 
 
 def stored_columns(spark: Callable[[], SparkSession], run: Run) -> frozenset[str] | None:
-    """The columns that a result may have if the policy ignores new ones, in lower case; None if it does not."""
+    """The columns that a result may have if the policy ignores new ones, in lower case; None if any may be new."""
     if run.asset.policy.new_columns != "ignore" or run.head is None:
         return None
     stored = TableVersion.of(spark(), run.ref, run.head).rows().columns
@@ -227,10 +226,10 @@ def stored_columns(spark: Callable[[], SparkSession], run: Run) -> frozenset[str
 
 
 def refuse_left_out_rows(asset: str, table: Table, kind: type[Write]) -> None:
-    """Refuses expectations that leave rows out of a table which no row may be left out of, or which has no quarantine.
+    """Refuses expectations that leave rows out where the write needs all rows, or where rows could not come back.
 
     Raises:
-        DefinitionError: The write needs such rows, or they could not come back from a quarantine.
+        DefinitionError: The write needs the rows that are left out, or they could not come back from a quarantine.
     """
     for each in table.expectations:
         by_key = each.quarantines or each.is_of_key
@@ -249,7 +248,7 @@ def refuse_left_out_rows(asset: str, table: Table, kind: type[Write]) -> None:
 
 
 def refuse_lost_changes(run: Run, write: Write) -> None:
-    """Refuses a result under which changes of an input would count as read and be in no table.
+    """Refuses a result with which changes of an input would count as read without being in the table.
 
     Raises:
         WriteError (LOST_CHANGES): An input has changes, and the result is not about what they touched.
@@ -261,12 +260,12 @@ def refuse_lost_changes(run: Run, write: Write) -> None:
 
 
 def rest_of(run: Run, *, recompute: bool = False) -> MarkOnly | Skip:
-    """What remains to be done if no row differs: a mark, if a commit is due or says that the sums are these."""
+    """What remains to be done if no row differs: a mark, if one is due or has to record that sums were recomputed."""
     return MarkOnly() if recompute or run.is_due() else Skip()
 
 
 def count_outside(run: Run, rows: DataFrame) -> int | None:
-    """How many rows the run's partitions leave out; None if nobody counts them, because they may be many."""
+    """How many rows the run's partitions leave out; None if they are not counted, because they may be many."""
     if run.slice is None or run.inputs is None or run.inputs.rows > limits().outside_rows:
         return None
     if not fold(run.slice.columns) <= fold(rows.columns):
@@ -278,7 +277,7 @@ def count_outside(run: Run, rows: DataFrame) -> int | None:
 
 
 def refuse_other(write: object, name: str, kind: type | UnionType, words: str) -> None:
-    """Refuses an argument of another type where it is passed, and not where its table is written.
+    """Refuses an argument of another type when it is passed, rather than when its table is written.
 
     Raises:
         TypeError: The argument has another type.

@@ -70,10 +70,10 @@ def _definitions(tables: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def _write(to: Path, files: Mapping[Path, str]) -> None:
-    """Writes all files, or none if one is there.
+    """Writes all files, or none if one of them exists already.
 
     Raises:
-        UsageError: One is there.
+        UsageError: One of them exists already.
     """
     if existing := [str(to / file) for file in files if (to / file).exists()]:
         raise UsageError(f"{existing[0]} is there already, and nothing was written. Name another folder with --to.")

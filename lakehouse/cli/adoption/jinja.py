@@ -18,17 +18,17 @@ class UnrenderedError(Exception):
     """Why a template cannot be rendered without dbt, as a clause."""
 
 
-class _Returned(Exception):  # noqa: N818  # dbt's return() ends a macro, and is no error
+class _Returned(Exception):  # noqa: N818  # dbt's return() ends a macro, and is not an error
     def __init__(self, value: Any) -> None:
         self.value = value
         super().__init__()
 
 
 class _Unknown(StrictUndefined):
-    """A macro of no file, or what only a run of dbt knows: `execute`, `run_query`, `target.name`."""
+    """A macro that is in no file, or something that only a run of dbt knows: `execute`, `run_query`, `target.name`."""
 
     def __getattr__(self, name: str) -> "_Unknown":
-        if name.startswith("__") or name in ("unsafe_callable", "alters_data"):  # what the sandbox asks of it
+        if name.startswith("__") or name in ("unsafe_callable", "alters_data"):  # the sandbox looks for these
             raise AttributeError(name)
         return _Unknown(name=f"{self._undefined_name}.{name}")
 
@@ -37,7 +37,7 @@ class _Unknown(StrictUndefined):
 
 
 class _Sandbox(SandboxedEnvironment):
-    """Jinja that reaches nothing of this process, and the macros whose names begin with an underscore."""
+    """Jinja that reaches nothing of this process, but does reach macros whose names begin with an underscore."""
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         is_macro = isinstance(obj, SimpleNamespace) and not attr.startswith("__")
@@ -49,7 +49,7 @@ class Templates:
     """What templates may name.
 
     Args:
-        adapter: The adapter of dbt, whose SQL the project is.
+        adapter: The adapter of dbt, in whose SQL the project is written.
         macros: The texts of all macros, by name.
         packages: The names before the dot in calls of macros.
         variables: The values of var().
@@ -71,7 +71,7 @@ class Templates:
         """The SQL of a template, and what its config() says.
 
         Raises:
-            UnrenderedError: It needs a macro that is not there, or a run of dbt.
+            UnrenderedError: It needs a macro that is missing, or a run of dbt.
         """
         config = _Config()
         names = self._names() | {"this": this, "config": config}
@@ -121,7 +121,7 @@ class Templates:
 
 
 class _Config:
-    """dbt's config(), which keeps what a model says of itself."""
+    """dbt's config(), which keeps the settings that a model gives itself."""
 
     def __init__(self) -> None:
         self.settings = dict[str, Any]()

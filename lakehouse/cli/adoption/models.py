@@ -27,10 +27,10 @@ class Model:
 
     Args:
         name: The parts of the table's name, which are its asset key.
-        file: The file that holds it, from the folder.
+        file: The file that holds it, relative to the folder.
         query: The query in Spark's SQL.
-        key: The columns that dbt calls unique; empty if it calls none so.
-        comment: What the table is; empty if nothing says it.
+        key: The columns that dbt declares as its unique key; empty if there are none.
+        comment: A description of the table; empty if there is none.
         is_stored: Whether the rows of the table are stored today.
     """
 
@@ -44,7 +44,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class NotMoved:
-    """A model that no view file is made of, and why, as a clause."""
+    """A model for which no view file is made, and why, as a clause."""
 
     name: tuple[str, ...]
     file: str
@@ -53,7 +53,7 @@ class NotMoved:
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """The columns that a table which something else fills has at least, and its key."""
+    """What is declared of a table that something else fills: all or some of its columns, and its key."""
 
     columns: tuple[str, ...]
     key: tuple[str, ...]
@@ -69,11 +69,11 @@ class Folder:
 
 
 class _NotMovedError(Exception):
-    """Why no view file is made of a model, as a clause."""
+    """Why no view file is made for a model, as a clause."""
 
 
 def read_folder(folder: Path, dialect: str | None) -> Folder:
-    """The models of a folder. A dialect that is given counts more than what the folder says of it.
+    """The models of a folder. A given dialect overrides the one that the folder names.
 
     Raises:
         UsageError: The folder holds no models, or sqlglot does not know the dialect.
@@ -133,7 +133,7 @@ def _in_spark(query: str, dialect: str) -> str:
     try:
         tree = sqlglot.parse_one(query, read=dialect)
         text = tree.sql("spark", pretty=True, unsupported_level=ErrorLevel.RAISE)
-    except Exception as error:  # what sqlglot does not know fails in any way
+    except Exception as error:  # sqlglot raises all kinds of errors over SQL that it does not know
         raise _NotMovedError(f"Spark's SQL cannot say it: {_first_line(error)}") from error
     called = {call.name.lower() for call in sqlglot.parse_one(text, read="spark").find_all(exp.Anonymous)}
     if unknown := called - CALLABLE - OF_THE_RUN:
@@ -146,7 +146,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _yaml(file: Path) -> dict[str, Any]:
-    """What a YAML file says; nothing if there is none that can be read."""
+    """The content of a YAML file; empty if there is no such file, or if it cannot be read."""
     try:
         return _mapping(yaml.safe_load(file.read_text("utf-8-sig")))
     except (OSError, yaml.YAMLError):
@@ -176,7 +176,7 @@ _NOT_STORED = ("view", "ephemeral")
 
 @dataclass
 class _DbtProject:
-    """A dbt project by its files, and by its manifest if dbt has written one."""
+    """A dbt project, read from its files, and from its manifest if dbt has written one."""
 
     folder: Path
     project: dict[str, Any]
@@ -212,7 +212,7 @@ class _DbtProject:
         return str(file.relative_to(self.folder))
 
     def _name_of(self, file: Path) -> tuple[str, ...]:
-        """The name of the table of a file: its folders below models/, else that of the project; then its own."""
+        """The name of a file's table: the folders below models/, or the project if there are none; then the file."""
         first, *above = file.relative_to(self.folder).parts[:-1]
         top = self.name if first == "models" else first
         return (*map(identifier, above or [top]), identifier(file.stem))
@@ -222,7 +222,7 @@ class _DbtProject:
             yield from sorted((self.folder / below).rglob(ending))
 
     def _macros(self, manifest: Mapping[str, Any]) -> tuple[dict[str, str], frozenset[str]]:
-        """The macros, of which those of the project count most, and the packages."""
+        """The macros, where those of the project override the others, and the names of the packages."""
         given = manifest.get("macros", {}).values()
         folders = sorted((self.folder / "dbt_packages").glob("*"))
         packages = {_yaml(folder / "dbt_project.yml").get("name", folder.name) for folder in folders}
@@ -233,7 +233,7 @@ class _DbtProject:
         return macros, frozenset({self.name, *packages, *(each["package_name"] for each in given)})
 
     def _read_properties(self, settings: Mapping[str, Any]) -> None:
-        """What a YAML file says of models and sources."""
+        """Keeps what a YAML file declares about models and sources."""
         self.properties |= {each["name"]: each for each in _entries(settings.get("models"))}
         for source in _entries(settings.get("sources")):
             for table in _entries(source.get("tables")):
@@ -259,14 +259,14 @@ class _DbtProject:
             unique = config.get("unique_key") or ()
             key = (unique,) if isinstance(unique, str) else tuple(unique)
             comment = str(properties.get("description") or "").strip()
-            comment = "" if "{{" in comment else comment  # a page of dbt's documentation
+            comment = "" if "{{" in comment else comment  # it refers to a page of dbt's documentation
             key = key or _key_in_tests(properties)
             return Model(parts, path, _in_spark(query, dialect), key, comment, is_stored=kind in _STORED)
         except (UnrenderedError, _NotMovedError, UnicodeDecodeError) as why:
             return NotMoved(parts, path, _first_line(why))
 
     def _config_of(self, name: str, parts: tuple[str, ...]) -> dict[str, Any]:
-        """What the manifest, else the project, says of a model; the folder that is nearest to its file counts most."""
+        """A model's config in the manifest, else in the project, where the folder nearest to its file counts most."""
         if name in self.nodes:
             return self.nodes[name].get("config", {})
         config, below = dict[str, Any](), _mapping(self.project.get("models"))
@@ -276,7 +276,7 @@ class _DbtProject:
         return config
 
     def _render(self, name: str, template: str) -> tuple[str, Mapping[str, Any]]:
-        """The SQL of a model: as dbt compiled it where only dbt can, unless rows of its table may have decided it."""
+        """A model's SQL and config; as dbt compiled it if only dbt can, unless rows of its table may decide it."""
         settings: Mapping[str, Any] = {}
         try:
             query, settings = self.templates.render(template, ".".join(self.names[name]))
@@ -310,7 +310,7 @@ def _key_in_tests(properties: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _tests(properties: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The tests of a model or a column, by name, with what they are given."""
+    """The tests of a model or a column, by name, with their arguments."""
     tests = dict[str, dict[str, Any]]()
     for test in (*(properties.get("tests") or ()), *(properties.get("data_tests") or ())):
         tests |= {str(name): _mapping(given) for name, given in (_mapping(test) or {test: None}).items()}

@@ -1,4 +1,4 @@
-"""Which columns tables must have that nobody declares: those that the queries of a folder take from them."""
+"""Which columns tables must have beyond the declared ones: those that the queries of a folder take from them."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -19,22 +19,22 @@ class TakenColumns:
 
     Args:
         tables: The columns of each table.
-        is_open: The tables that may have more: those that something else fills, and whose `*` models take.
+        is_open: The tables that may have more columns: those that something else fills, and models that take their `*`.
     """
 
     tables: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
     is_open: set[str] = field(default_factory=set[str])
 
     def add_model(self, name: str, query: str) -> None:
-        """Keep the columns that a query gives; those of its tables come first."""
+        """Keeps the columns that a query gives; the models that it reads have to be added before."""
         self.tables[name], is_open = {}, True
-        with suppress(SqlglotError):  # what it does not know, Spark alone reads
+        with suppress(SqlglotError):  # a query that sqlglot cannot read may give any column
             self.tables[name], is_open = self._columns_of(_scope_of(query))
         if is_open:
             self.is_open.add(name)
 
     def demand(self, query: str, wanted: Iterable[str]) -> None:
-        """Keep what a query takes from its tables, so that it also gives the columns that are wanted of it."""
+        """Keeps the columns that a query takes from its tables, also those that it needs to give the wanted columns."""
         with suppress(SqlglotError):
             root = _scope_of(query)
             for scope in root.traverse():
@@ -49,7 +49,7 @@ class TakenColumns:
                 self._take([root], name)
 
     def _take(self, relations: Iterable[Relation], name: str) -> None:
-        """Keep that one of some relations has a column: one that is known to, else the first that may."""
+        """Keeps that a column is in one of the relations: one that is known to have it, else the first that may."""
         every = [(relation, *self._columns_of(relation)) for relation in relations]
         if any(name.lower() in columns for _, columns, _ in every):
             return

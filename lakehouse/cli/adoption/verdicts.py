@@ -1,4 +1,4 @@
-"""What becomes of each model of a folder: the code that runs views judges its view file."""
+"""What becomes of each model of a folder, as decided by the code that also runs views."""
 
 import re
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ class ModelVerdict:
     Args:
         model: The model.
         becomes: What becomes of it.
-        why: Why it is not followed, or what is read beside the rows of keys; empty if neither.
+        why: Why it is not followed, or what is read in addition to the rows of keys; empty if neither.
         key: The key of its table.
         text: The text of its view file; empty if it has none.
     """
@@ -87,7 +87,7 @@ class _Judging:
         self.verdicts, self.stored = dict[str, ModelVerdict](), set[str]()
 
     def why_not(self, model: Model) -> str | None:
-        """Why a model cannot be moved, whatever its tables hold; otherwise it is kept."""
+        """Why a model cannot be moved, whatever its tables hold; None if it can be, and then the model is kept."""
         name = ".".join(model.name).lower()
         if name in self.models:
             return f"{self.models[name].file} makes it, too"
@@ -102,12 +102,12 @@ class _Judging:
 
     @property
     def order(self) -> list[str]:
-        """The models, each behind those that it reads."""
+        """The models, each after those that it reads."""
         return [name for name in TopologicalSorter(self.named).static_order() if name in self.models]
 
     @property
     def circle(self) -> list[str]:
-        """Models that read each other, or one that reads itself; none if there are none such."""
+        """Models that read each other, or one that reads itself; empty if there are none."""
         try:
             TopologicalSorter(self.named).prepare()
         except CycleError as error:
@@ -116,18 +116,18 @@ class _Judging:
 
     @property
     def lost(self) -> set[str]:
-        """The inlined models of which no reader is moved."""
+        """The inlined models that no moved model reads."""
         moved = [name for name, each in self.verdicts.items() if each.becomes is not Becomes.NOT_MOVED]
         inlined = {name for name in moved if self.verdicts[name].becomes is Becomes.INLINED}
         return inlined - {table for name in moved for table in self.named[name]}
 
     def judge_all(self) -> None:
-        """Judge the models, each behind those that it reads."""
+        """Judges the models, each after those that it reads."""
         for name in self.order:
             self.judge(name)
 
     def find_columns(self) -> None:
-        """Find the columns of all tables."""
+        """Finds the columns of all tables."""
         every = {table for reads in self.named.values() for table in reads} | self.models.keys()
         declared = {name: dict.fromkeys(source.columns) for name, source in self.sources.items()}
         columns = TakenColumns(declared, every - self.models.keys())
@@ -138,7 +138,7 @@ class _Judging:
         self.schemas |= {name: dict.fromkeys(columns.tables.get(name) or ("_",), "") for name in every}
 
     def judge(self, name: str) -> None:
-        """Keep what becomes of a model, and its columns and key; those of its tables come first."""
+        """Keeps what becomes of a model, its columns and its key; the models that it reads have to be judged before."""
         model = self.models[name]
         try:
             model = self._with_inlined(model)
@@ -170,7 +170,7 @@ class _Judging:
         )
 
     def _with_inlined(self, model: Model) -> Model:
-        """A model whose query has those of the inlined models that it reads."""
+        """The model, with the queries of the inlined models that it reads added to its own, as a WITH clause."""
         query, parts = model.query, dict[str, str]()
         for place, table in reversed([*look_through(query).tables.items()]):
             verdict = self.verdicts.get(table)
@@ -187,7 +187,7 @@ class _Judging:
 
 
 def _text_of(model: Model, key: tuple[str, ...]) -> str:
-    """The text of a view file. NULL is refused in a key that dbt declares, and not in one that the query gives."""
+    """The text of a view file. A key that dbt declares refuses NULL; a key that follows from the query does not."""
     name = ".".join(part if re.fullmatch(r"[A-Za-z_]\w*", part) else quote(part) for part in model.name)
     lines = [f"CREATE MATERIALIZED VIEW {name}"]
     if key and key == model.key:

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 
 def queue_line(run: str) -> Text:
-    """Where a run waits that this process does not execute."""
+    """The line for a run that waits in Dagster's queue, because this process does not execute it."""
     return assemble(("Queued as run ", QUIET), short(run), (". Ctrl-C leaves it to Dagster.", QUIET))
 
 
 def asset_line(result: AssetResult | FailedCheck, width: int) -> Text:
-    """What became of one asset, in one line; of one that failed, also why."""
+    """What became of one asset, or of a check that failed, in one line; if something failed, also why."""
     if isinstance(result, FailedCheck):
         return assemble(("✖ ", WRONG), f"check {result.name} of {result.asset}: ", (result.why or "not passed", WRONG))
     line = Text.assemble(_sign(result.end), table_name(result.asset), " " * (max(width - len(result.asset), 0) + 2))
@@ -107,7 +107,7 @@ _STYLES: Mapping[RunEffect, str] = {
     RunEffect.REFUSED: WRONG,
 }
 _SHOWN = 5
-"""So many commits of a source are shown, the newest."""
+"""How many commits of a source are shown at most: the newest."""
 
 
 def forecast_page(forecast: Forecast, commits: Mapping[str, Sequence[Change]], now: float) -> RenderableType:
@@ -141,13 +141,13 @@ class ForecastOfMany:
 
     @property
     def read(self) -> list[InputForecast]:
-        """The inputs of which rows are read now."""
+        """The inputs whose rows are read now."""
         is_read = self.forecast.verdict is RunEffect.WRITES
         return [each for each in self.forecast.inputs if is_read and each.reading is not Reading.NOTHING]
 
     @property
     def rows(self) -> int | None:
-        """How many rows that are; None if a log does not say so."""
+        """How many rows are read now; None if a log does not record it."""
         return _sum(each.rows_read for each in self.read)
 
     @property
@@ -156,7 +156,7 @@ class ForecastOfMany:
 
     @property
     def why(self) -> str:
-        """Why changes alone are not read, and what is to be read later."""
+        """Why the run is refused; else why more than changes is read, and what is to be read later."""
         if self.forecast.verdict is RunEffect.REFUSED:
             return " ".join([self.forecast.why, *(each.why for each in self.forecast.inputs if each.why)])
         reasons = [f"{each.source}: {each.why}" for each in self.read if each.why]

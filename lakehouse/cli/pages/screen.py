@@ -1,6 +1,6 @@
-"""How answers look: tables that fold, counts, ages and short ids; plain text where the output is no terminal.
+"""How answers look: tables that fold, counts, ages and short ids; plain text where the output is not a terminal.
 
-A renderer takes values and gives a renderable of rich. Nothing here prints, but `show`.
+A renderer takes values and returns a renderable of rich. Only `show` and `working` print.
 """
 
 import sys
@@ -16,14 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 _PIPE = 10_000
-"""The columns of an output that is no terminal: nothing is wrapped there."""
+"""The width of an output that is not a terminal, in columns: nothing is wrapped there."""
 _ASCII = str.maketrans(
     {"●": "*", "○": "o", "◌": ".", "◐": "%", "✔": "+", "✖": "x", "━": "=", "╌": "-", "─": "-", "→": ">"}
 ) | (str.maketrans({"│": "|", "├": "|", "└": "`", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "·": "-", "…": "~"}))
-"""What stands for a sign where the output takes no Unicode."""
+"""The character that replaces a sign where the output takes no Unicode."""
 
 GOOD, WAITING, WRONG, QUIET, NAME = "green", "yellow", "bold red", "dim", "bold"
-"""Styles. None is the only sign of what it says: each stands beside a word or a sign."""
+"""Styles. None carries a meaning alone: each is used together with a word or a sign."""
 
 
 def show(shown: RenderableType, output: TextIO) -> None:
@@ -57,7 +57,7 @@ def render(shown: RenderableType, width: int = _PIPE, colors: str | None = None)
 
 
 def grid(*headings: str, right: Iterable[str] = (), folding: Iterable[str] = ()) -> Table:
-    """A table without lines but one, under its headings."""
+    """A table whose only line is the one below its headings."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True, header_style=NAME, show_edge=False)
     for heading in headings:
         side = "right" if heading in right else "left"
@@ -71,13 +71,13 @@ def assemble(*parts: tuple[str, str] | str | Text) -> Text:
 
 
 def table_name(name: str) -> Text:
-    """The name of a table: its folder is quiet."""
+    """The name of a table, with its folder dimmed."""
     folder, slash, own = name.rpartition("/")
     return Text.assemble((folder + slash, QUIET), (own, NAME))
 
 
 def short(run: str | None) -> str:
-    """A run as Dagster's pages shorten its id."""
+    """The id of a run, shortened as on Dagster's pages; empty if there is no run."""
     return "" if run is None else run[:8]
 
 
@@ -92,7 +92,7 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 def span(seconds: float) -> str:
-    """A time span in its largest unit: "2 min"; of hours and days also in the next one: "1 h 4 min"."""
+    """A time span in its largest unit: "2 min"; for hours and days also in the next unit: "1 h 4 min"."""
     whole = max(0, int(seconds))
     for place, (unit, size) in enumerate(_UNITS):
         if whole >= size or unit == "s":
@@ -124,7 +124,7 @@ def _coarse(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a command says while it works."""
+    """How a command shows what it does while it works: `update` replaces a text, `say` prints a lasting line."""
 
     update: Callable[[str], None]
     say: Callable[[RenderableType], None]
@@ -132,7 +132,7 @@ class Work:
 
 @contextmanager
 def working(doing: str, output: TextIO) -> Generator[Work]:
-    """Says that something takes time while it does. What is no terminal sees only the lines that stay."""
+    """Shows that something takes time while it does. An output that is not a terminal gets only the lasting lines."""
     console = Console(file=output, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         yield Work(lambda _: None, lambda shown: show(shown, output))
@@ -142,5 +142,5 @@ def working(doing: str, output: TextIO) -> Generator[Work]:
 
 
 def working_beside(doing: str) -> AbstractContextManager[Work]:
-    """Says on the error output that something takes time, because the output is the answer alone."""
+    """Shows on the error output that something takes time, because the standard output is the answer alone."""
     return working(doing, sys.stderr)

@@ -30,9 +30,9 @@ from lakehouse.status.lakehouse_status import LakehouseStatus
 from lakehouse.status.table_status import NewCode, SourcePosition, TableStatus
 
 _SHOWN = 3
-"""So many partitions are named, and so many tables whose upkeep is due."""
+"""How many partitions, and how many tables whose upkeep is due, are named at most."""
 SOON = timedelta(days=2)
-"""A deadline is told from so long before it on, as the check `up_to_date` warns."""
+"""How long before a deadline the page begins to show it; the check `up_to_date` warns at the same time."""
 SIGNS: Mapping[TableState, tuple[str, str]] = {
     TableState.MISSING: ("◌", QUIET),
     TableState.SOURCE: ("○", QUIET),
@@ -50,12 +50,12 @@ class StatusPage:
     """Where all tables stand.
 
     Args:
-        lakehouse: Where they stand.
+        lakehouse: Where they stand, and what else their logs show.
         compared: When each was last compared with a recompute, as far as that is known.
         words: The words of the command line that name the definitions; None if there are none to run.
-        groups: The group of each table, if definitions say it; the tables of a group stand together.
+        groups: The group of each table, if definitions give it; the tables of a group are listed together.
         behind: The tables whose next run has something to read, each with those of its sources that run before it.
-        left_out: Why the logs of other tables cannot be read without Spark, as a clause, by their names.
+        left_out: Why the logs of other tables cannot be read without Spark, as a clause, by the tables' names.
     """
 
     lakehouse: LakehouseStatus
@@ -126,7 +126,7 @@ class StatusPage:
         yield from sentences[1:]
 
     def _reading(self, status: TableStatus, reading: SourcePosition) -> Text:
-        """What is to be sentences of one source; nothing if it has been read."""
+        """What there is to say about one source; empty if it has been read."""
         if reading.problem is not None:
             return Text(f"{reading.source}: {reading.problem}", WRONG)
         if reading.newest is None:
@@ -190,7 +190,7 @@ class StatusPage:
         return None if self.words is None or step is None else (about_definitions(step[0], self.words), step[1])
 
     def _next_step(self, different: Sequence[str]) -> tuple[str, str] | None:
-        """The command without what names the definitions."""
+        """The next command without the words that name the definitions, and what it is for."""
         named = {state: [each.name for each in self.statuses if each.state is state] for state in TableState}
         by_partition = {each.name for each in self.statuses if each.partitions}
         if named[TableState.GAP]:

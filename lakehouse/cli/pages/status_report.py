@@ -1,4 +1,4 @@
-"""How `lakehouse status --html` looks: one page that needs nothing else, in a browser, on paper and on a telephone."""
+"""How `lakehouse status --html` looks: one self-contained page, for a browser, for paper and for a telephone."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ from lakehouse.status.table_status import SourcePosition
 
 _TEMPLATE = "status_report.html"
 _CLASSES = {GOOD: "good", WAITING: "waiting", WRONG: "wrong", QUIET: "quiet", "": ""}
-"""The class of a style of the terminal."""
+"""The CSS class for each style of the terminal."""
 _HEIGHT = 28
-"""The height of a picture of runs; each run is eight wide."""
+"""The height of a chart of runs, in which each run is eight units wide."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Bar:
-    """A bar of a picture: where it stands, how high it is, what a reader is told of it."""
+    """A bar of a chart: its place, its height, and the title that describes its run."""
 
     x: int
     y: int
@@ -43,7 +43,7 @@ class _Bar:
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """A cell of the attempts that were lost: how many, and how dark it is, from 0 to 4."""
+    """A cell in the table of lost attempts: how many there were, and how dark the cell is, from 0 to 4."""
 
     attempts: int
     shade: int
@@ -86,7 +86,7 @@ def _folder(table: TableReport) -> str:
 
 
 def _tiles(tables: Sequence[TableReport]) -> list[tuple[str, str, str]]:
-    """What is read first: number, words, class."""
+    """The tiles at the top of the page: number, words, class."""
     states = [(state, sum(table.status.state is state for table in tables)) for state in TableState]
     shown = [(f"{number:,}", state.value, _CLASSES[SIGNS[state][1]]) for state, number in states if number]
     rows, sizes = [table.status.rows for table in tables], [table.size for table in tables if table.size is not None]
@@ -100,7 +100,7 @@ def _tiles(tables: Sequence[TableReport]) -> list[tuple[str, str, str]]:
 def _attention(
     tables: Sequence[TableReport], compared: Mapping[str, Comparison], now: float
 ) -> Iterator[tuple[str, str, str]]:
-    """What somebody has to look at, worst first: class, table, sentence."""
+    """What needs attention, worst first: class, table, sentence."""
     for table in tables:
         status = table.status
         for problem in filter(None, (status.problem, table.problem, *(reading.problem for reading in status.reads))):
@@ -176,7 +176,7 @@ def _reading(reading: SourcePosition, now: float, *, of_partition: bool) -> dict
 
 
 def _readers(table: TableReport, unreadable: Collection[str], now: int) -> Iterator[dict[str, Any]]:
-    """The readers of a table; a table that cannot be read may be a reader of any, and is told of once, by itself."""
+    """The readers of a table. Tables that cannot be read are left out: they may read any table, and are shown once."""
     for look in table.readers:
         reader = look.reader
         if reader.name in unreadable:
@@ -225,7 +225,7 @@ def _costs(tables: Sequence[TableReport], now: float) -> list[dict[str, Any]]:
 
 
 def _bars(runs: Sequence[PastRun], now: float) -> list[_Bar]:
-    """A bar for each run, the oldest first, as high as its bytes beside those of the other runs."""
+    """A bar for each run, the oldest first; its height compares the run's bytes with those of the other runs."""
     most = max(run.bytes for run in runs) or 1
     bars = list[_Bar]()
     for place, run in enumerate(reversed(runs)):

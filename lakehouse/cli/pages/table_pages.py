@@ -1,4 +1,4 @@
-"""How the commits, rows and readers of a table look, what differs between two versions, and conflicts of writers."""
+"""How these look: the commits, rows and readers of a table, two versions that differ, and conflicts of writers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ def _sentences(warnings: Mapping[str, Sequence[str]]) -> Iterator[Text]:
 
 _SIGNS: Mapping[str, tuple[str, str]] = {"insert": ("+", GOOD), "update": ("~", WAITING), "delete": ("-", WRONG)}
 _WIDEST = 40
-"""A longer value is cut; the document has all of it."""
+"""A longer value is cut on the page; the JSON document has all of it."""
 
 
 def diff_page(table: str, versions: tuple[int, int], diff: "VersionDiff", way: str) -> RenderableType:
@@ -138,7 +138,7 @@ def _key(row: "RowDiff") -> Text:
 
 
 def _values(row: "RowDiff") -> Iterator[tuple[str, Text, Text]]:
-    """Name, old value and new value of each column that is shown; a row without other columns has one empty line."""
+    """Name, old value and new value of each column that is shown; a row that shows none has one empty line."""
     before, after = row.before or {}, row.after or {}
     names = list(row.after if row.after is not None else before)
     if not names:
@@ -185,7 +185,7 @@ def holding(holder: Holder, now: float) -> str:
 
 
 def amount(back: HeldBack) -> str:
-    """What is held back, in words; nothing if it is nothing."""
+    """What is held back, in words; empty if nothing is."""
     return f"{count_of(back.files, 'file')}, {size(back.bytes)}" if back.files else ""
 
 
@@ -213,7 +213,7 @@ def _beyond(table: str, reader: Reader, retention: timedelta) -> str:
 
 
 def reader_note(reader: Reader, now: int) -> Text:
-    """What a reader needs, in words; nothing of a reader that has read everything.
+    """What a reader needs, in words; empty if the reader has read everything.
 
     Args:
         reader: The reader.

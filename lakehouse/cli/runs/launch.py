@@ -118,11 +118,11 @@ def _chosen(given: Namespace, defs: "dg.Definitions") -> tuple[tuple[str, ...], 
 
 
 def tables_of(request: RunRequest, defs: "dg.Definitions") -> "list[AssetTable]":
-    """What the definitions say of each asset of a run.
+    """What the definitions declare of each asset of a run.
 
     Raises:
-        UsageError: The partition of an asset is not named.
-        LakehouseError: A run tag cannot be asked of its asset.
+        UsageError: An asset has partitions and none is named, or the other way round.
+        LakehouseError: An asset does not allow a run tag.
     """
     from lakehouse.dagster.io_manager import code_location_of, managers_of
     from lakehouse.dagster.run_tags import request_by
@@ -150,7 +150,7 @@ def _result(
     tables: "Sequence[AssetTable]",
     given: Namespace,
 ) -> RunResult:
-    """Executes the run, says what happens meanwhile, and gives what became of it."""
+    """Executes the run, shows what happens meanwhile, and returns what became of it."""
     from lakehouse.cli.pages.run_page import asset_line, progress, queue_line
     from lakehouse.cli.pages.screen import working
     from lakehouse.cli.runs.run_result import RunLog
@@ -161,7 +161,7 @@ def _result(
     width = max(map(len, (*request.assets, *quarantines)))
     is_here, config = not has_daemon(instance, began), cast("dict[str, Any]", given.config or {})
     steps = {table.asset.op.name: (table.name,) for table in tables if table.asset is not None}
-    # With --json the output is the document, so that what happens is said beside it.
+    # With --json the output is the document, so progress goes to the error output.
     with working("The run is starting", sys.stderr if given.json else sys.stdout) as work:
         log = RunLog(steps, lambda result: work.say(asset_line(result, width)))
 
@@ -180,11 +180,11 @@ def _result(
 
 
 _ASIDE = "_rebuilt"
-"""What stands behind the name of a directory while the table is made anew."""
+"""The suffix that a directory's name has while its table is made anew."""
 
 
 def refuse_rebuild(table: "AssetTable") -> None:
-    """Refuses to make a table anew whose rows no run could compute again, or which is not one of a developer's.
+    """Refuses to make a table anew if no run could compute its rows again, or if it is not a developer's own.
 
     Raises:
         UsageError: With the reason.
@@ -224,7 +224,7 @@ def _beside(path: Path) -> Path:
 
 @contextmanager
 def rebuilding(tables: "Sequence[AssetTable]") -> Generator[None]:
-    """Puts tables and their quarantines aside while a run makes them anew; back if the run does not make the table."""
+    """Puts tables and their quarantines aside while a run makes them anew, and puts back what it does not make."""
     paths = [Path(path) for table in tables if table.ref is not None and (path := table.ref.path) is not None]
     aside = [(path, each) for path in paths for each in (path, path.with_name(path.name + SUFFIX)) if each.is_dir()]
     for _, each in aside:

@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     import dagster as dg
 
 ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
-"""What `--allow` takes; the same words as the run tag takes."""
+"""The words that `--allow` takes, which are those that the run tag takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """One run.
+    """What a run is asked for.
 
     Args:
         assets: The keys of its assets, their parts joined by "/".
         partition: The partition; None if the assets have none.
         full_refresh: Whether everything is computed, and the rows that differ are written.
-        go_on_from: The version of the source after which an `Append` continues; `now` of a history.
+        go_on_from: The version of the source after which an `Append` continues, or `now`; for a `History` only `now`.
         restate_from: The time, or the version of an extract, from which on a history is restated.
         thaw: The condition of frozen rows that the run may rewrite too.
         allow: What is let through once: an extract, or a result that changes much of its table.
         checks: Whether the checks that read whole tables are made as well.
 
     Raises:
-        UsageError: An option that is about one asset stands beside several.
+        UsageError: An option that is about one asset is given with several assets.
     """
 
     assets: tuple[str, ...]
@@ -87,10 +87,10 @@ class AssetResult:
     Args:
         asset: Its key, the parts joined by "/".
         end: How it ended.
-        version: The version of its table; None if it has no table, or if nothing says it.
-        inserted: How many rows were inserted; None if nothing says it. So for the other two.
-        updated: How many were updated.
-        deleted: How many were deleted.
+        version: The version of its table; None if it has no table, or if it is not known.
+        inserted: How many rows were inserted; None if it is not known.
+        updated: How many rows were updated; None if it is not known.
+        deleted: How many rows were deleted; None if it is not known.
         seconds: How long its step took; None if it did not end.
         problem: Why it failed, as sentences; None if it did not.
         stack: Where the error was raised, as Python prints it; empty if it did not fail.
@@ -136,7 +136,7 @@ class RunResult:
 
 
 _AGAIN = 0.3
-"""Seconds after which the log is asked again."""
+"""Seconds after which the log is read again."""
 
 
 @dataclass
@@ -145,7 +145,7 @@ class RunLog:
 
     Args:
         assets_of: The assets of each step, by its key.
-        hear: Receives each result as it comes; of checks those that fail with the severity of an error.
+        hear: Receives each result as it comes, and each check that fails with the severity of an error.
     """
 
     assets_of: Mapping[str, tuple[str, ...]]
@@ -154,7 +154,7 @@ class RunLog:
     failed: list[FailedCheck] = field(default_factory=list[FailedCheck], init=False)
     checks: int = field(default=0, init=False)
     steps: dict[str, str] = field(default_factory=dict[str, str], init=False)
-    """What each step that is under way says that it is doing."""
+    """The last message of each step that is under way, by the key of the step."""
 
     def add(self, entry: "dg.EventLogEntry") -> None:
         """Takes one entry of the log."""
@@ -184,7 +184,7 @@ class RunLog:
             self.steps.pop(step, None)
 
     def end(self) -> None:
-        """Tells of the assets whose steps Dagster did not start, of which it emits no event."""
+        """Adds the assets whose steps Dagster did not start, because it emits no event about them."""
         ended = {result.asset for result in self.results}
         for asset in (asset for assets in self.assets_of.values() for asset in assets):
             if asset not in ended:

@@ -13,8 +13,8 @@ from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NA
 from lakehouse.cli.command import DAGSTER_HOME, Target, UsageError
 from lakehouse.cli.runs.run_result import RunLog, RunRequest, follow
 
-# Dagster's own command `dagster job launch` puts runs into the queue, and cannot name assets. What that command does is
-# done here with the same functions, of which Dagster exports none.
+# Dagster's own command `dagster job launch` puts runs into the queue, and cannot name assets. This module does the
+# same with the functions of that command; Dagster exports none of them.
 
 _ALIVE = 90.0
 """Seconds for which a daemon counts as alive after a sign of life; it gives one every half minute."""
@@ -24,7 +24,7 @@ _DAEMON = "QUEUED_RUN_COORDINATOR"
 
 @contextmanager
 def instance_here() -> Generator[dg.DagsterInstance]:
-    """The instance that DAGSTER_HOME names; without the variable, one that is gone when the command ends."""
+    """The instance that DAGSTER_HOME names; without the variable, a temporary one that ends with the command."""
     instance = dg.DagsterInstance.get() if os.environ.get(DAGSTER_HOME) else dg.DagsterInstance.local_temp()
     with instance:
         yield instance
@@ -42,7 +42,7 @@ def has_daemon(instance: dg.DagsterInstance, now: float) -> bool:
 def enqueue(
     instance: dg.DagsterInstance, source: Target, request: RunRequest, tags: Mapping[str, str], config: Any
 ) -> str:
-    """Puts a run into the queue, as the code location of this directory defines it; its id.
+    """Puts a run into the queue, as the code location of this directory defines it; returns the run's id.
 
     Raises:
         UsageError: Dagster cannot load the code location, or several are configured here.
@@ -90,7 +90,7 @@ def enqueue(
 
 
 def _options(source: Target) -> Any:
-    """What the command line named, as Dagster's commands take it; nothing if the directory says it."""
+    """What the command line named, as Dagster's commands take it; empty if the directory is configured for it."""
     from dagster_shared.cli import WorkspaceOpts
 
     if source.is_file:
@@ -102,7 +102,7 @@ def _options(source: Target) -> Any:
 
 
 def wait_for(instance: dg.DagsterInstance, run: str, log: RunLog, look: Callable[[str], None]) -> bool:
-    """Follows a run of the queue to its end; whether it succeeded."""
+    """Follows a queued run to its end; returns whether it succeeded."""
 
     def is_over() -> bool:
         stored = instance.get_run_by_id(run)
@@ -124,14 +124,14 @@ def execute_here(
     log: RunLog,
     look: Callable[[str], None],
 ) -> tuple[str, bool]:
-    """Executes a run in this process; its id, and whether it succeeded."""
+    """Executes a run in this process; returns its id, and whether it succeeded."""
     job, run, ended = defs.resolve_implicit_global_asset_job_def(), str(uuid4()), Event()
 
     def is_over() -> bool:
         look("STARTED")
         return ended.is_set()
 
-    # The run needs the main thread, to which Python gives the interrupt of a user.
+    # The run needs the main thread, because Python delivers a user's interrupt there.
     thread = Thread(target=follow, args=(instance, run, log, is_over), daemon=True)
     thread.start()
     try:
@@ -151,7 +151,7 @@ def execute_here(
 
 
 def _quiet(defs: dg.Definitions, config: Any) -> dict[str, Any]:
-    """The config with which Dagster's console says nothing that the command says itself; loggers of the user's stay."""
+    """The config that silences Dagster's console, because the command reports the run itself; a user's loggers stay."""
     if defs.loggers or "loggers" in config:
         return dict(config)
     return {**config, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}

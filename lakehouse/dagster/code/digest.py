@@ -1,12 +1,13 @@
 """From a function to the digest of its code, and of the functions, classes and constants that its code names.
 
-What decides: what is compiled of each function of the project that is reached by name, the statements that make the
-classes and constants that they name, and the values that a factory, a decorator or a default gave them. Each is a node
-of a graph. Its text names other nodes by their numbers, in the order in which they are met, so that recursion ends.
-The text of a whole file would be a shorter rule: then an edit of one asset would compare every table of its file.
+What counts: the compiled code of each function of the project that is reached by name, the statements that make the
+classes and constants that these functions name, and the values that a factory, a decorator or a default gave them. Each
+is a node of a graph. The text of a node names other nodes by their numbers, in the order in which they are met, so that
+recursion ends. To take the text of a whole file would be a shorter rule, but then an edit of one asset would have every
+table of its file compared.
 
-What resources hand to the function counts by its values. A field whose name says that it holds a secret does not: a
-secret decides no row, and not even its digest belongs into a log that others read. In doubt a field counts.
+What resources hand to the function counts by its values. A field whose name shows that it holds a secret does not
+count: a secret decides no row, and not even its digest belongs in a log that others read. In doubt a field counts.
 """
 
 import ast
@@ -66,7 +67,7 @@ _SECRET = re.compile(
     r"|(^| )(access|api|encryption|master|private|secret|shared|signing|ssh) keys?$"
     r"|(^|(^| )(db|user) )pass$"
 )
-"""How the words of a name end if a secret has it. (`account_key`, `eos_token` and `band_pass` are none.)"""
+"""How the words of a secret's name end. (`account_key`, `eos_token` and `band_pass` do not name secrets.)"""
 _SECRET_PARTS = re.compile(
     r"(?<=://)([^/@:\s]*):[^/@\s]*(?=@)|\b(?:password|pwd|account_?key|shared_?access_?key)=[^;\s]*", re.IGNORECASE
 )
@@ -74,11 +75,11 @@ _SECRET_PARTS = re.compile(
 
 
 def fields_of(resources: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of resources: of a configurable resource field by field, each as `resource.field`; others whole.
+    """The values of resources: a configurable resource field by field, each as `resource.field`; any other whole.
 
-    A resource with a Spark session says how rows are computed, and not which: its fields do not count. Neither do
-    secrets, nor objects that are no values (a client of another library), because nobody can tell whether two of them
-    are the same.
+    A resource with a Spark session decides how rows are computed, not which rows: its fields do not count. Neither do
+    secrets, nor objects that are not values (a client of another library), because it cannot be found out whether two
+    of them are the same.
     """
     values = dict[str, Any]()
     for key, resource in resources.items():
@@ -87,7 +88,7 @@ def fields_of(resources: Mapping[str, Any]) -> dict[str, Any]:
                 fields = {name: getattr(resource, name) for name in resource.__class__.model_fields}
                 values |= {f"{key}.{name}": value for name, value in fields_of(fields).items()}
         elif not is_secret(key):
-            with suppress(ValueError, RecursionError):  # it is an object, or holds itself
+            with suppress(ValueError, RecursionError):  # it is an object, or contains itself
                 values[key] = plain(_value_of(resource))
     return values
 
@@ -102,16 +103,16 @@ def _refuse(value: Any) -> Any:
 
 
 def plain(value: Any, other: Callable[[Any], Any] = _refuse) -> Any:
-    """A value as JSON has it, without the secrets in it; a set in an order that each process gives it.
+    """A value as JSON, without the secrets in it; a set in an order that is the same in every process.
 
-    Only values of a closed set of types are looked at: an iterator, or an open file, would be used up by a look.
+    Only values of some known types are read: reading an iterator, or an open file, would use it up.
 
     Args:
         value: The value.
-        other: Gives what stands for an object that is none of these; not for one in a set, whose order it would decide.
+        other: Gives what replaces an object of any other type; not used in a set, whose order it would decide.
 
     Raises:
-        ValueError: The value, or a part of it, is an object.
+        ValueError: The value, or a part of it, is an object of another type.
     """
 
     def without_secrets(values: Mapping[Any, Any]) -> dict[str, Any]:
@@ -151,26 +152,26 @@ def _is_resource(value: Any) -> bool:
 
 
 def _value_of(value: Any) -> Any:
-    """A field's value. In a run Dagster has put a variable's value in its place; a command asks the variable here."""
+    """A field's value. In a run Dagster has resolved an environment variable; for a command it is resolved here."""
     ask = (
         getattr(value, "get_value", None) if isinstance(value, str | int) else None
-    )  # EnvVar is one, EnvVar.int another
+    )  # an EnvVar is a str, an EnvVar.int an int
     return value if ask is None else ask()
 
 
 FORMAT = 3
-"""The format of digests. Another one makes all marks be believed once."""
+"""The format of digests. If it changes, every mark is believed once."""
 KIND = f"{FORMAT}/{sys.version_info.major}.{sys.version_info.minor}"
 MOST = 2_000
-"""So many nodes count; no project names as many from one asset."""
+"""How many nodes count at most; no project reaches as many from one asset."""
 _MARK = "\x7f"
 Lines: TypeAlias = Iterator[str]
 
 
 def code_of(function: Any) -> Code | None:
-    """The code of an asset's function; None if its source cannot be read. It raises nothing."""
+    """The code of an asset's function; None if its source cannot be read. Never raises."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # Python has warned of the code when it was loaded
+        with warnings.catch_warnings(action="ignore"):  # Python warned of the code when it was loaded
             return _Graph.of(function).code()
     except Exception:  # a run does not fail because of how its code is written
         return None
@@ -178,7 +179,7 @@ def code_of(function: Any) -> Code | None:
 
 @dataclass
 class _Graph:
-    """What has been met of the code."""
+    """The nodes of the code that have been met so far."""
 
     function: Any
     innermost: Any
@@ -209,11 +210,11 @@ class _Graph:
         return Code.of(KIND, (*map(str, whole), *texts), parts)
 
     def _with_names(self, text: str) -> str:
-        """The text with names of nodes in place of their numbers, which a change of another node moves."""
+        """The text with the names of nodes in place of their numbers, which shift when another node changes."""
         return re.sub(f"{_MARK}([0-9]+){_MARK}", lambda number: self._nodes[int(number[1])][0], text)
 
     def _node(self, key: tuple[Any, ...], name: str, lines: Callable[[], Lines]) -> str:
-        """What stands for a node in texts."""
+        """The token that stands for a node in texts."""
         if key not in self._numbers:
             self._numbers[key] = len(self._nodes)
             self._nodes.append((name, lines))
@@ -225,7 +226,7 @@ class _Graph:
         return any(not is_nobodys(path, root) for root in roots) and source_file(path) is not None
 
     def _refer(self, value: Any) -> str:
-        """What stands for a function, a class, or what wraps one; `~` for every other object."""
+        """The token for a function, a class, or something that wraps one; `~` for every other object."""
         kind = cast("type[Any]", type(value))
         if kind is FunctionType and self._is_own(path_of(value)):
             name = value.__code__.co_qualname
@@ -244,10 +245,10 @@ class _Graph:
         return value.__qualname__ if kind in (FunctionType, BuiltinFunctionType) else "~"
 
     def _value(self, value: Any) -> str:
-        """A value that was given, as text; `~` if it, or what it computes, is no value."""
+        """A given value, as text; `~` if it cannot be written as text."""
         try:
             text = json.dumps(plain(value, self._refer), sort_keys=True, ensure_ascii=False)
-        except Exception:  # it is an object of the user's, which may raise anything, or holds itself
+        except Exception:  # it is an object of the user's, which may raise anything, or contains itself
             return "~"
         return text.replace(str(self.roots[0]), ".") if self.roots else text
 
@@ -288,7 +289,7 @@ class _Graph:
                 yield f"{'.'.join(chain)}: {token}"
 
     def _meaning(self, chain: Chain, namespace: Namespace) -> str | None:
-        """What a name of the project means; None for a name of nobody's, or one that is not there yet."""
+        """The token for what a name of the project means; None for a name from elsewhere, or one that is not set."""
         name, *attributes = chain
         value = namespace.get(name, MISSING)
         if value is MISSING:
@@ -305,7 +306,7 @@ class _Graph:
         return self._node(("constant", id(namespace), name), name, lambda: self._constant(name, namespace))
 
     def _constant(self, name: str, namespace: Namespace) -> Lines:
-        """A constant by the statements that make it, where they are."""
+        """A constant, by the statements that make it, in the module where they are."""
         origin = cast("SourceFile", source_file(file_of(namespace))).origin_of(name)
         home = None if origin is None else namespace_named(_absolute(origin[0], namespace))
         if origin is not None and home is not None and home is not namespace and self._is_own(file_of(home)):

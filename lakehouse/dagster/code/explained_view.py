@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from lakehouse.views.analysis import Analysis
 
 _DECIDED = (*WHOLE, Reading.REFUSED)
-"""How an input is read whatever the query is."""
+"""The ways in which an input is read whatever the query is."""
 _CHANGES = (Reading.CHANGES, Reading.ARCHIVE)
 _NEEDS_A_CALL = "Only a call of its function shows its query: --call (call=True) says how its sources are followed."
 
 
 def analysis_of(table: AssetTable, run: Run, sources: Mapping[str, Source]) -> "Analysis | ViewError | None":
-    """What the text of a view says over the logs of its tables, or its refusal; None if only a call shows the text."""
+    """The analysis of a view's text, by the logs of its tables; or its refusal; None if only a call shows the text."""
     from lakehouse.views.on_spark.run_facts import analysis_by_logs  # it imports sqlglot
 
     assert table.asset is not None, f"an asset makes {table.name}"
@@ -44,7 +44,7 @@ def inputs_of_query(
     sources: Mapping[str, Source],
     inputs: Sequence[InputForecast],
 ) -> tuple[InputForecast, ...]:
-    """The inputs; those that are followed read whole, if the query of a view is computed for all rows."""
+    """The inputs; if the query of a view is computed for all rows, those that are followed are read whole."""
     if analysis is None or isinstance(analysis, ViewError) or any(each.reading in _DECIDED for each in inputs):
         return tuple(inputs)
     from lakehouse.writes.view_run import or_beginning, why_all_rows
@@ -68,7 +68,7 @@ def inputs_of_query(
 def with_paths(
     write: WriteForecast, run: Run, analysis: "Analysis | ViewError | None", effect: RunEffect
 ) -> WriteForecast:
-    """The forecast of a view with how it follows its sources, by its text and their logs."""
+    """The forecast of a view, with how it follows its sources, by its text and by their logs."""
     from lakehouse.views.on_spark.run_facts import with_key
 
     if analysis is None:

@@ -1,7 +1,7 @@
-"""What decides, as text: the statements of a file that make a name, and what a function does that was compiled from it.
+"""What code does, as text: the statements of a file that make a name, and the instructions of a compiled function.
 
-A function is told by its instructions with their values, wherever it stands: they have no comments, format, docstrings
-and annotations, and an edit of the file since does not change them, because they are what runs.
+A function is identified by its instructions with their values, wherever it is in a file. They have no comments, format,
+docstrings or annotations, and a later edit of the file does not change them, because they are what runs.
 """
 
 import ast
@@ -26,7 +26,7 @@ Chain: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of Python, as it is now."""
+    """A Python file, with its content of now."""
 
     tree: ast.Module
     functions: Mapping[tuple[str, int], list[ast.AST]]
@@ -50,7 +50,7 @@ class SourceFile:
 
 
 def source_file(path: str) -> SourceFile | None:
-    """The file of Python at an absolute path; None if there is none. If it is not Python, it is being edited: empty."""
+    """The Python file at an absolute path; None if there is none. Empty if it does not parse: it is being edited."""
     file = Path(path)
     if not file.is_absolute() or file.suffix != ".py":
         return None
@@ -65,7 +65,7 @@ def source_file(path: str) -> SourceFile | None:
 
 @lru_cache(maxsize=128)
 def _parse(path: str, modified: int, size: int) -> SourceFile:
-    """The file as of a time of modification and a size, which another content changes."""
+    """The file. The cache also goes by its time of modification and its size, which change with the content."""
     with tokenize.open(path) as file:
         tree = ast.parse(file.read())
     functions = defaultdict[tuple[str, int], list[ast.AST]](list)
@@ -84,7 +84,7 @@ def _makes(statement: ast.stmt, name: str) -> bool:
             return statement.name == name
         case ast.Import() | ast.ImportFrom():
             return False
-        case ast.Assign(targets=targets):  # another name that is made of this one is no part of it
+        case ast.Assign(targets=targets):  # another name that is made from this one is not part of it
             return any(_has(target, name) for target in targets)
         case ast.AnnAssign(target=target):
             return _has(target, name)
@@ -97,7 +97,7 @@ def _has(node: ast.AST, name: str) -> bool:
 
 
 def bare(statements: Iterable[ast.stmt], without: Collection[str] = ()) -> list[ast.AST]:
-    """Copies of statements without docstrings and the annotations of functions, and of classes without some methods."""
+    """Copies of statements, without docstrings and annotations of functions, and without some methods of classes."""
     copies = deepcopy(list(statements))
     for each in copies:
         if isinstance(each, ast.ClassDef):
@@ -140,7 +140,7 @@ def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
 
 
 def listing(code: CodeType, instead: Mapping[str, str]) -> Iterator[str]:
-    """The lines of a function and of the functions in it."""
+    """The lines that describe a function and the functions in it; `instead` replaces texts."""
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount)
     yield f"{code.co_name} {code.co_varnames} {counts} {code.co_flags & 0x3FF} {code.co_exceptiontable.hex()}"
     for each in _instructions(code):
@@ -154,7 +154,7 @@ def listing(code: CodeType, instead: Mapping[str, str]) -> Iterator[str]:
 
 
 def _constant(value: Any) -> str:
-    if type(value) is frozenset:  # each process has another order
+    if type(value) is frozenset:  # its order differs between processes
         return f"{{{', '.join(sorted(map(_constant, cast('frozenset[Any]', value))))}}}"
     if type(value) is tuple:
         return f"({', '.join(map(_constant, cast('tuple[Any, ...]', value)))})"
@@ -180,12 +180,12 @@ def _names(code: CodeType) -> Iterator[Chain]:
 
 
 def assigned_in(code: CodeType) -> set[str]:
-    """The captured variables that a function assigns: its state, which is no code."""
+    """The captured variables that a function assigns: its state, which is not code."""
     return {str(each.argval) for each in _instructions(code) if each.opname in ("STORE_DEREF", "DELETE_DEREF")}
 
 
 def imports_of(code: CodeType, package: str) -> Iterator[str]:
-    """The modules that a function may import when it is called, by their whole names."""
+    """The modules that a function may import when it is called, by their full names."""
     before = list[Any]()
     for each in _instructions(code):
         if each.opname == "IMPORT_NAME":
@@ -201,7 +201,7 @@ def imports_of(code: CodeType, package: str) -> Iterator[str]:
 Namespace: TypeAlias = Mapping[str, Any]
 """The names of a loaded module."""
 MISSING = object()
-"""In place of a value that is not there."""
+"""Takes the place of a value that does not exist."""
 _INSTALLED = frozenset(["site-packages", "dist-packages"])
 _STANDARD = Path(sysconfig.get_path("stdlib"))
 _LIBRARY = (Path(__file__).parents[2], Path(__file__).parents[3] / "dagster_delta_lakehouse")
@@ -210,7 +210,7 @@ _LIBRARY = (Path(__file__).parents[2], Path(__file__).parents[3] / "dagster_delt
 
 @cache
 def is_nobodys(path: str, root: Path | None = None) -> bool:
-    """Whether a file belongs to this library, to Python, or to an installed package other than one below a folder."""
+    """Whether a file belongs to this library, to Python, or to an installed package other than the one at `root`."""
     file = Path(path)
     if any(file.is_relative_to(folder) for folder in _LIBRARY):
         return True
@@ -220,7 +220,7 @@ def is_nobodys(path: str, root: Path | None = None) -> bool:
 
 
 def project_of(path: str, module: str) -> Path:
-    """The folder of a file's top-level package; of a file in no package its folder, or the file if it is installed."""
+    """The folder of a file's top-level package; without a package, the file's folder, or an installed file itself."""
     file = Path(path)
     if file.parent.name in _INSTALLED:
         return file
@@ -235,7 +235,7 @@ def project_of(path: str, module: str) -> Path:
 
 
 def namespace_of(module: Any) -> Namespace | None:
-    """The names of a loaded module; None if the value is no module."""
+    """The names of a loaded module; None if the value is not a module."""
     return object.__getattribute__(module, "__dict__") if issubclass(type(module), ModuleType) else None
 
 
@@ -271,7 +271,7 @@ def path_of(function: FunctionType) -> str:
 
 
 def content_of(cell: Any) -> Any:
-    """The value of a captured variable; one that is not set yet is none of the values that count."""
+    """The value of a captured variable; `MISSING` if the variable is not set yet."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -288,7 +288,7 @@ def functions_of(member: Any) -> list[FunctionType]:
 
 
 def innermost_of(function: Any) -> Any:
-    """The function that no decorator made, as far as decorators say what they wrap."""
+    """The function inside all decorators, as far as decorators record what they wrap."""
     passed = set[int]()
     while id(function) not in passed:
         passed.add(id(function))
@@ -298,7 +298,7 @@ def innermost_of(function: Any) -> Any:
 
 
 def inner_of(value: Any) -> Any:
-    """What a partial, a method or a wrapper wraps, as far as it says; None if it says nothing."""
+    """What a partial, a method or a wrapper wraps; None if the value does not record that."""
     if type(value) is partial:
         return cast("partial[Any]", value).func
     if type(value) in (MethodType, staticmethod, classmethod):

@@ -42,7 +42,7 @@ class KnownText:
 def texts_of(function: Any) -> tuple[KnownText, ...]:
     """The constant texts among those that a function returns as its view.
 
-    A text that is made when the function is called is not among them: the run reads that.
+    A text that is made when the function is called is not among them: only a run can read it.
 
     Raises:
         ViewError: A file that the function names cannot be read, or holds no query.
@@ -51,7 +51,7 @@ def texts_of(function: Any) -> tuple[KnownText, ...]:
 
 
 def only_text_of(function: Any) -> ViewText | None:
-    """The text of the view that a function returns, its values left out; None if only a run shows all that it is."""
+    """The text of the view that a function returns, without its values; None if only a run shows all of the text."""
     match _returned_texts(function):
         case [KnownText(text, has_known_args=True, has_known_touch=True)]:
             return text
@@ -60,7 +60,7 @@ def only_text_of(function: Any) -> ViewText | None:
 
 
 def _returned_texts(function: Any) -> list[KnownText | None]:
-    """The text of each value that a function returns; None of what is no view of a constant text."""
+    """The text of each value that a function returns; None for a value that is not a view with a constant text."""
     innermost = innermost_of(function)
     if type(innermost) is not FunctionType:
         return []
@@ -77,7 +77,7 @@ def _nodes_of(function: FunctionType) -> list[ast.AST]:
 
 
 def _returned_values(node: ast.AST) -> Iterator[ast.expr | None]:
-    """What a function returns; what functions in it return is not its own."""
+    """The values that a function itself returns, without those that functions inside it return."""
     if isinstance(node, ast.Return):
         yield node.value
     for child in ast.iter_child_nodes(node):
@@ -86,7 +86,7 @@ def _returned_values(node: ast.AST) -> Iterator[ast.expr | None]:
 
 
 def _text_of(call: ast.Call, function: FunctionType) -> KnownText | None:
-    """The text of a view that a call makes; None if the call makes none, or of a text that is not constant."""
+    """The text of the view that a call makes; None if the call makes no view, or its text is not constant."""
     constant = _constant_of(call)
     if constant is None:
         return None
@@ -112,7 +112,7 @@ def _constant_of(call: ast.Call) -> ast.Constant | None:
 
 
 def _values(args: ast.expr | None) -> Mapping[str, Any] | None:
-    """The arguments by the names that the code gives, their values left out; None if the names are not constant."""
+    """The arguments by the names that the code gives, without their values; None if the names are not constant."""
     match args:
         case None | ast.Constant(value=None):
             return {}
@@ -155,7 +155,7 @@ def _is_view_of(expression: ast.expr, namespace: Namespace) -> bool:
 
 
 def _origin_of(constant: ast.Constant, function: FunctionType) -> Origin:
-    """Where a text begins in its file of Python, after its quotes."""
+    """Where a text begins in its Python file, after its quotes."""
     path = Path(path_of(function))
     with suppress(OSError, SyntaxError), tokenize.open(path) as lines:
         segment = ast.get_source_segment(lines.read(), constant) or ""
@@ -166,9 +166,9 @@ def _origin_of(constant: ast.Constant, function: FunctionType) -> Origin:
 
 
 def bare_texts(function: FunctionType) -> dict[str, str]:
-    """What stands for the texts of views in a function: their tokens, and those of the query in a file.
+    """What replaces the texts of views in a function: their tokens, or those of the query in the file that they name.
 
-    A text that is no SQL, and a file that cannot be read, stay what they are.
+    A text that is not SQL, or the name of a file that cannot be read, is not replaced.
     """
     texts = dict[str, str]()
     for call in (each for node in _nodes_of(function) for each in ast.walk(node) if isinstance(each, ast.Call)):

@@ -39,8 +39,8 @@ class Checked:
         sources: Where the table behind each input is.
         followed: The table with the sources whose changes it follows; None if it follows none.
         standings: What tables stand for.
-        io_manager: Writes the table, or would.
-        instance: Knows when checks were made before.
+        io_manager: The manager that writes the table, or would.
+        instance: The instance that knows when checks were made before.
         now: Milliseconds since the epoch.
     """
 
@@ -61,14 +61,14 @@ class Checked:
         managers: Mapping[dg.AssetKey, Any],
         instance: dg.DagsterInstance,
     ) -> "Checked":
-        """An asset's table, where the managers of a run say.
+        """A table at the place that the managers of a run give it.
 
         Args:
             table: The table.
             code_location: The code location with the tables that it reads.
-            managers: The IO manager of the table and of each table that it reads; if one is of another kind, the
-                source counts as below the table's own root.
-            instance: Knows when checks were made before.
+            managers: The IO manager of the table and of each table that it reads; a source whose manager is of another
+                kind counts as below the root of the table's own manager.
+            instance: The instance that knows when checks were made before.
         """
         own = managers[table.key]
         assert isinstance(own, DeltaIOManager), f"{table.name} is written by no DeltaIOManager"
@@ -125,7 +125,7 @@ class Checked:
         return self._no_table if standing is None else findings.inputs_agree(self.name, standing)
 
     def evaluations(self, expectations: Sequence[Expect]) -> tuple[Evaluation, ...]:
-        """What expectations say of all the rows that the table holds; nothing, if there is no table yet."""
+        """The evaluations of expectations over all rows of the table; empty if there is no table yet."""
         if self.head is None or not expectations:
             return ()
         with watching(self.session(), f"evaluating what is expected of {self.name}"):
@@ -153,7 +153,7 @@ class Checked:
 
     @property
     def _row_key(self) -> tuple[str, ...]:
-        """The columns that identify a row: the declared key, and of a history also the start, as its mark says."""
+        """The columns that identify a row: the declared key, and for a history also the start, as its mark records."""
         declared = self.table.declared.key_columns
         if self.table.past is PastRows.KEPT and isinstance(self.cursor, Known):
             return self.cursor.mark.key or declared
@@ -175,7 +175,7 @@ class Checked:
 
     @cached_property
     def _backlogs(self) -> Backlogs | Finding:
-        """What the table has not read of each source that it follows; the finding that says why no log says so."""
+        """What the table has not read of each source that it follows; a finding if the logs do not show that."""
         backlogs = self._follows.backlogs(self._log_and_head)
         if isinstance(backlogs, Backlogs):
             return backlogs
@@ -184,7 +184,7 @@ class Checked:
 
     @property
     def _worst_off(self) -> tuple[Unread, ...] | Finding:
-        """What the partition that is worst off has not read of each source; the finding that says why that is unknown.
+        """What the partition that is worst off has not read of each source; a finding if that is not known.
 
         A table without partitions is one partition.
         """
@@ -199,7 +199,7 @@ class Checked:
         return tuple(of_sources)
 
     def _snapshot_inputs(self) -> Iterator[Unread]:
-        """What came since the last run in each input that is read whole; nothing, if the table is partitioned."""
+        """What has changed since the last run in each input that is read whole; empty if the table is partitioned."""
         followed = set[str]() if self.followed is None else {source.ref.name for source in self.followed.sources}
         if not isinstance(self.cursor, Known):
             return
@@ -216,6 +216,6 @@ class Checked:
 
 
 def _drift(ref: TableRef, log: Log, since: int, head: Head) -> Drift | None:
-    """What became of a table's columns since a version; None if the log cannot tell."""
+    """What became of a table's columns since a version; None if the log does not show it."""
     before, after = log.file_schema(since), log.file_schema(head.version)
     return None if before is None or after is None else Drift.between(ref.name, since, before, after)

@@ -1,7 +1,7 @@
-"""Asset checks: which there are, of which tables each can be made, within which limits, and in which step.
+"""Asset checks: which ones exist, which tables each can be made of, within which limits, and in which step.
 
-A new check is a `CheckName` with its description here, and with the table that it can be made of (`_can_be_made`); a
-method of `Checked`, which `finding_of` calls; and the judgement, in lakehouse/dagster/definitions/findings.py.
+A new check needs a `CheckName` with its description here, a rule about which tables it can be made of (`_can_be_made`),
+a method of `Checked` that `finding_of` calls, and its finding, in lakehouse/dagster/definitions/findings.py.
 """
 
 import math
@@ -91,12 +91,12 @@ class CheckLimits:
 
 @dataclass(frozen=True)
 class CheckableTable:
-    """A table of the definitions, of which checks can be made.
+    """A table of the definitions that checks can be made of.
 
     Args:
         table: The table.
         code_location: The code location with the tables that it reads.
-        resources: The IO manager of the table, and of each table that it reads, by the names of the resources.
+        resources: The resource key of the IO manager of the table, and of each table that it reads.
     """
 
     table: AssetTable
@@ -122,29 +122,29 @@ def checks(
 ) -> Sequence[dg.AssetChecksDefinition]:
     """The checks of these names for every asset that each can be made of; "recompute" if none is named.
 
-    `recompute`: the table equals a full recompute of the versions that it has read, so the check is right also while
-    the sources move on. Of a table with partitions it compares one: the partition whose check is oldest. Left out are
-    assets whose table need not equal a recompute: they append or take extracts, have a snapshot input, read some
+    `recompute`: the table equals a full recompute of the versions that it has read, so the check also holds while the
+    sources move on. In a table with partitions, it compares the partition whose check is oldest. It leaves out assets
+    whose table need not equal a recompute: those that append or take extracts, have a snapshot input, read only some
     partitions of a source without having any, start late or leave commits out, or need more than their inputs.
-    `keys`: of each table that declares a key. `up_to_date`: of each asset that reads `Changes`; of its partitions the
-    one that is worst off. `schema`: of each asset that reads `Changes` or declares a `Table`. `inputs_agree`: of each
-    asset without partitions two of whose inputs come from one source.
+    `keys`: for each table that declares a key. `up_to_date`: for each asset that reads `Changes`; if it has partitions,
+    about the one that is worst off. `schema`: for each asset that reads `Changes` or declares a `Table`.
+    `inputs_agree`: for each asset without partitions that has two inputs which come from one source.
 
     `recompute` and `keys` read the whole table. A run that also materializes the asset leaves them out, unless its tag
-    `lakehouse/checks` is "true". It says so of a check that was never made, or that failed when it was made last.
-    `incremental(nightly_checks=...)` makes them.
+    `lakehouse/checks` is "true". It warns of a check that was never made, or that failed when it was last made.
+    `incremental(nightly_checks=...)` makes them at night.
 
     Args:
         assets: The asset definitions, and the specs of tables that no asset makes.
         names: Of "recompute", "up_to_date", "schema", "keys", "inputs_agree".
-        sample: Recompute only so many keys, about, or a share of them (a float up to 1.0), of the tables with a key;
-            other keys each time, until each has come. None: all rows, and of a table of more than ten million rows
-            about a million keys.
+        sample: In tables with a key, compare only about this many keys, or this share of them (a float up to 1.0);
+            other keys each time, until each has been compared. None: all rows, or about a million keys of a table with
+            more than ten million rows.
         max_lag: How long a change may wait before it is read.
         margin: How long before a source's retention ends `up_to_date` warns.
 
     Raises:
-        DefinitionError: There is no check of a name, a limit is not positive, or a share is above one.
+        DefinitionError: A name is not that of a check, a limit is not positive, or a share is above one.
     """
     wanted = names or ("recompute",)
     for name in wanted:
@@ -157,7 +157,7 @@ def checks(
 def checks_beside(
     own: Collection[dg.AssetCheckKey], tables: Mapping[dg.AssetKey, CheckableTable], night: Nightly | None = None
 ) -> Sequence[dg.AssetChecksDefinition]:
-    """Every check that can be made of each table which a `DeltaIOManager` has, except those that are there already."""
+    """Every check that can be made of each table of a `DeltaIOManager`, except those that the definitions have."""
     managed = {key: checked for key, checked in tables.items() if checked.table.root is not None}
     return _made(managed, NAMES, CheckLimits(night=night), own, with_expectations=True)
 
@@ -188,7 +188,7 @@ def _made(
 
 
 def checkable_tables(code_location: CodeLocation) -> dict[dg.AssetKey, CheckableTable]:
-    """The tables of which checks can be made: of assets that one function computes, and of specs that declare one."""
+    """The tables that checks can be made of: those of assets that one function computes, and those of specs."""
     return {
         key: CheckableTable(table, code_location, _managers(table, code_location))
         for key, table in code_location.tables.items()
@@ -277,7 +277,7 @@ def _leave_out(
 
 
 def _managers(table: AssetTable, code_location: CodeLocation) -> dict[dg.AssetKey, str]:
-    """The resource that writes the table, and the resource that reads each table which is an input of its asset."""
+    """The key of the resource that writes the table, and of the one that reads each table that its asset takes."""
     inputs = () if table.asset is None else table.asset.op.input_defs
     readers = {
         key: input_.input_manager_key or code_location[key].manager
@@ -326,15 +326,15 @@ def shown(finding: Finding) -> dict[str, Any]:
 
 
 def left_out(name: CheckName, table: str, last: MadeCheck | None, why: str | None) -> dict[str, Any] | None:
-    """What a run says of a check that it leaves out, as `shown` says a finding; None if all is well.
+    """What a run reports about a check that it leaves out, in the form of `shown`; None if all is well.
 
-    Dagster shows such a check as skipped. A check that failed when it was made last is told again.
+    Dagster then shows the check as skipped. A check that failed when it was last made is reported again.
 
     Args:
         name: The check.
         table: The name of the table.
         last: The last time that the check was made; None if it never was.
-        why: Why nobody is about to make the check, and what to do; None if its night is still to come, or was made.
+        why: Why nothing is about to make the check, and what to do; None if its night is still to come, or was made.
     """
     at = "" if last is None else datetime.fromtimestamp(last.at, UTC).isoformat(timespec="seconds")
     if last is not None and not last.evaluation.passed:

@@ -38,9 +38,10 @@ _DAY = 86_400_000
 
 
 def compare(checked: Checked, sample: Sample) -> Finding:
-    """The table holds what a full recompute gives: all of it, or the partition whose check is oldest; or some keys.
+    """Compares a table with a full recompute: all of it, the partition whose check is oldest, or some of the keys.
 
-    A partition, or a part of the keys, that differed is compared again until it is right, so that none hides another.
+    A partition, or a part of the keys, that differed is compared again until it is right, so that other comparisons
+    do not hide it.
     """
     asset = checked.table.asset
     assert asset is not None, "a table that no asset makes cannot be recomputed"
@@ -71,7 +72,7 @@ class _Input:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """The rows of a table that are compared."""
+    """One comparison: of a table, or of one of its partitions, at a cursor."""
 
     checked: Checked
     asset: dg.AssetsDefinition
@@ -117,7 +118,7 @@ class _Comparison:
             )
 
     def _why_other(self, read: _Input) -> str | None:
-        """Why the source is no longer what was read, as a clause; None if it is."""
+        """Why the source is no longer what was read, as a clause; None if it still is."""
         source, name = read.source.ref, self.checked.name
         head = source.log(self.checked.session).head()
         if head is not None and head.table_id != read.at.table:
@@ -156,9 +157,9 @@ class _Comparison:
             return finding if where is None or self.partition is not None else self._with_past(finding, head)
 
     def _with_past(self, finding: Finding, head: Head) -> Finding:
-        """The finding with what became of the rows that no run since the last comparison owned.
+        """The finding with what became of the rows that no run has owned since the last comparison.
 
-        Where they differ, the next comparison begins at the same version again, so that none hides what was found.
+        If they changed, the next comparison begins at the same version again, so that it does not hide what was found.
         """
         from lakehouse.views.owned_rows import rewritable_since  # it imports sqlglot
 
@@ -187,9 +188,9 @@ class _Comparison:
         return finding.with_frozen(checked.name, since, head.version, diff.counts, [row.key for row in diff.rows])
 
     def _where(self, table: DataFrame) -> tuple[str | None, str]:
-        """The condition of the rows that are compared, and a clause about them; None if these are all.
+        """The condition of the rows that are compared, and a clause about them; None if all rows are compared.
 
-        Of a table that owns some rows these are the rows that its last run might rewrite, and so has made equal.
+        Of a table that owns only some rows, those that its last run could rewrite, and so has made equal, are compared.
         """
         own = None if self.partition is None else self.checked.table.slice([self.partition])
         if own is not None:
@@ -204,7 +205,7 @@ class _Comparison:
         return where, f" with {where}"
 
     def _split(self, expected: DataFrame, table: DataFrame, where: str | None) -> tuple[DataFrame, DataFrame]:
-        """The rows that the table takes, those for its quarantine after them; and the rows of both tables."""
+        """The expected rows of the table and of its quarantine together, and the rows that both hold."""
         checked, declared = self.checked, self.checked.table.declared
         judged = split(checked.name, expected, declared.key_columns, declared.expectations)
         if judged.rejected is None:
@@ -233,7 +234,7 @@ class _Comparison:
         return head is not None and is_ahead(ref.log(self.checked.session), head, ref.name, cursor, keys)
 
     def _part(self, table: DataFrame, sample: Sample) -> Part:
-        """The part of the keys whose turn it is, by which part was compared last."""
+        """The part of the keys whose turn it is, given the part that was compared last."""
         head = self.checked.head
         live = None if head is None or self.partition is not None else self.checked.log.live_rows(head.version)
         of = parts(table.count() if live is None else live, sample)

@@ -1,7 +1,7 @@
-"""Definitions made complete in one call, each asset named once; and what that puts around an asset's function.
+"""Definitions made complete in one call, each asset named once; and what that call wraps around an asset's function.
 
-A step may end before its function is called, and a result has the declared type. What the page of an asset shows before
-its first run is in Dagster's own keys, so that the catalog, the lineage and other tools read them.
+The wrapper lets a step end before its function is called, and has the type of its result checked. What the page of an
+asset shows before its first run is in Dagster's own metadata keys, which the catalog, the lineage and other tools read.
 """
 
 import inspect
@@ -68,14 +68,14 @@ def with_page(definition: Any, table: AssetTable) -> Any:
 
 
 def _columns(ref: TableRef) -> dict[str, Any]:
-    """The columns of a table of this machine, by its log; nothing of a table that is elsewhere or is not there yet."""
+    """The columns of a table on this machine, by its log; empty if the table is elsewhere or does not exist yet."""
     if ref.files is None or ref.files.storage is not Storage.FILES or ref.why_only_spark() is not None:
         return {}
     log = FileLog(ref.files, ref.name)
     try:
         head = log.head()
         schema = None if head is None else log.file_schema(head.version)
-    except LakehouseError:  # a run says so; the code location loads all the same
+    except LakehouseError:  # a run reports it; the code location loads all the same
         return {}
     return {} if schema is None else {_SCHEMA: column_schema(as_struct(schema))}
 
@@ -103,7 +103,7 @@ _SENSOR, _NIGHTLY_CHECKS, _UPKEEP = "lakehouse/sensor", "lakehouse/nightly_check
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """What is added."""
+    """What `incremental` adds to definitions."""
 
     sensor: str | None = None
     night: Nightly | None = None
@@ -111,7 +111,7 @@ class Additions:
 
     @classmethod
     def of(cls, metadata: Mapping[str, dg.MetadataValue[Any]]) -> Self:
-        """What the metadata of definitions names."""
+        """The additions that the metadata of definitions names."""
         sensor, night, upkeep = (metadata.get(name) for name in (_SENSOR, _NIGHTLY_CHECKS, _UPKEEP))
         return cls(
             None if sensor is None else sensor.value,
@@ -121,7 +121,7 @@ class Additions:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """The metadata of definitions that names the same."""
+        """The metadata of definitions that names these additions."""
         night, upkeep = (None if each is None else _as_json(each) for each in (self.night, self.upkeep))
         named: dict[str, Any] = {_SENSOR: self.sensor, _NIGHTLY_CHECKS: night, _UPKEEP: upkeep}
         return {name: value for name, value in named.items() if value is not None}
@@ -129,7 +129,7 @@ class Additions:
     def with_named(
         self, sensor: str | None, night: str | Nightly | None, upkeep: str | Nightly | None = None
     ) -> "Additions":
-        """The same, but what the caller names wins."""
+        """The same additions, except that what the caller names wins."""
         checks = Nightly(night) if isinstance(night, str) else night
         if checks is not None and checks.max_bytes is not None:
             raise DefinitionError("max_bytes of Nightly(...) is of upkeep: no check rewrites a file. Leave it out.")
@@ -155,22 +155,22 @@ def incremental(
 
     The writers of one table share a Dagster pool, and each asset shows which writers it can conflict with, where
     its table is, its columns and its code; an asset without kinds has `deltalake` and `spark`. Each table has the
-    checks that can be made of it, and one for each of its expectations. A check of the same table and name that the
-    definitions bring takes the place of the added one. A run that materializes an asset leaves out the checks that
-    read the whole table. Whoever names a cron schedule for nightly checks agrees to them: the schedule runs from the
-    start. A night makes the checks of this library, those that have waited longest first, and starts none after two
-    hours. The same holds for upkeep, which keeps the files of the tables in shape. A table that puts rows into a
-    quarantine has a second asset, `<asset key>_quarantine`, which the runs of the first materialize. The sensor is
-    stopped until somebody starts it in Dagster. A sensor or a schedule that is not named here is the one that the
-    component `Lakehouse` of the definitions names, if there is one.
+    checks that can be made of it, and one for each of its expectations. A check that the definitions bring replaces the
+    added check of the same table and name. A run that materializes an asset leaves out the checks that read the whole
+    table. Naming a cron schedule for nightly checks is the consent to them: the schedule runs from the start. A night
+    makes the checks of this library, those that have waited longest first, and starts none after two hours. The same
+    holds for upkeep, which keeps the files of the tables in shape. A table that puts rows into a quarantine has a
+    second asset, `<asset key>_quarantine`, which the runs of the first materialize. The sensor is stopped until it is
+    started in Dagster. A sensor or a schedule that is not named here is the one that the component `Lakehouse` of the
+    definitions names, if there is one.
 
     Args:
         definitions: The code location: assets, specs of tables that it only reads, resources, and all else.
         sensor: The name of a `change_sensor` for these tables; None for no sensor.
         nightly_checks: When the nights begin, as a cron schedule; `Nightly(...)` for another limit or time zone. None:
-            tables are compared with a recompute only if somebody runs the check.
-        upkeep: When tables are compacted and files removed that no reader needs, as a cron schedule; `Nightly(...)` for
-            other limits or a time zone. None: only by the command `lakehouse upkeep`.
+            a table is compared with a recompute only if its check is run by hand.
+        upkeep: When tables are compacted, and files that no reader needs are removed, as a cron schedule;
+            `Nightly(...)` for other limits or a time zone. None: only by the command `lakehouse upkeep`.
 
     Raises:
         DefinitionError: A definition that could never work; see `validate`.
@@ -178,7 +178,7 @@ def incremental(
     given = with_each_once(definitions)
     given = with_quarantines(given, code_location_of(given))
     code_location = code_location_of(given)
-    if gathering() is not None:  # whoever gathers errors asks for no checks and no sensor
+    if gathering() is not None:  # where errors are gathered, no checks and no sensor are needed
         return validate_location(given, code_location)
     brought = list(given.asset_checks or [])
     tables = checkable_tables(code_location)
@@ -209,7 +209,7 @@ def incremental(
 
 
 def _finish(asset: dg.AssetsDefinition, table: AssetTable, night: Nightly | None) -> dg.AssetsDefinition:
-    """The asset whose result has our type, whose step may end before its function is called, and with its proof."""
+    """The asset, whose result has the library's type and whose step may end without its function, with its proof."""
     finished = _end_early(asset) if _may_have_nothing_to_do(table) else _with_result_type(asset)
     return with_proof(finished, table, None if night is None else night.cron_schedule)
 
@@ -229,7 +229,7 @@ def _returns(function: Any) -> bool:
 
 
 def _end_early(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
-    """The asset whose function is called only if there is something to do, and whose snapshot inputs are read then."""
+    """The asset whose function is called, and whose snapshot inputs are read, only if there is something to do."""
     op, name = asset.op, asset.key.to_user_string()
     compute: Any = op.compute_fn
     ins = {
@@ -259,7 +259,7 @@ def _call_if_needed(function: Callable[..., Any], asset: str) -> Callable[..., A
 def _outcome() -> NothingToDo | None:
     execution = asset_context()
     writer = None if execution is None else writer_of(execution)
-    if execution is None or writer is None:  # somebody calls the asset, outside a run
+    if execution is None or writer is None:  # the asset is called outside a run
         return None
     with as_dagster_failures(execution):
         return writer.step_of(execution).nothing_to_do()
@@ -275,7 +275,7 @@ def _postpone(given: dg.In) -> dg.In:
 
 
 def _with_result_type(asset: Any) -> Any:
-    """The asset with our type of its result, if one function computes a table."""
+    """The asset with the library's type for its result, if one function computes a table."""
     if not is_function(asset) or len(asset.op.output_defs) != 1 or writes_nothing(asset):
         return asset
     compute, function = cast("Any", asset.op).compute_fn, function_of(asset)
@@ -286,7 +286,7 @@ def _with_result_type(asset: Any) -> Any:
 
 
 def _results(op: dg.OpDefinition) -> dict[str, dg.Out]:
-    """The outputs of an op with our types."""
+    """The outputs of an op with the library's types."""
     return {output.name: _result(dg.Out.from_definition(output)) for output in op.output_defs}
 
 
@@ -307,13 +307,13 @@ def _or_nothing(kind: dg.DagsterType) -> dg.DagsterType:
 
 
 class _OrNothing(dg.DagsterType):
-    """The type of a result that is one of another type, or `NothingToDo`; all that the other type says stays."""
+    """The type of a result that is of another type, or is `NothingToDo`; all else is as in the other type."""
 
     def __init__(self, kind: dg.DagsterType) -> None:
         self._kind = kind
         super().__init__(
             self._check,
-            key=f"{kind.key} or nothing",  # and no name, which no other type of the code location may have
+            key=f"{kind.key} or nothing",  # and no name, because two types of a code location cannot share one
             description=kind.description,
             metadata=kind.metadata,
             required_resource_keys=set(kind.required_resource_keys),

@@ -59,12 +59,12 @@ def explain(
 ) -> Forecast:
     """What the next run of an asset would read and write, and why. Nothing is written.
 
-    Logs are read, and no row is; Spark is started only for a log that nothing else can read. What a run finds out only
+    Logs are read, but no rows; Spark is started only for a log that nothing else can read. What a run finds out only
     while it reads (change files that VACUUM removed, a commit that contradicts itself) is not foreseen.
 
     Args:
         defs: The definitions of the code location.
-        asset: The asset, or its key, whose parts a text joins by "/".
+        asset: The asset, or its key; in a text, the parts of the key are joined by "/".
         partition_key: The partition, if the asset has partitions.
         run_config: The config of the run, as Dagster takes it.
         call: Whether to call the asset's function as well: the inputs are read through Spark, the result is planned
@@ -165,7 +165,7 @@ def _agreement(run: Run) -> Iterator[str]:
 
 
 def _frozen_rows(run: Run) -> Iterator[str]:
-    """Which rows the run leaves as they are, as a sentence."""
+    """Which rows the run may rewrite if others are frozen, as a sentence."""
     if run.owned is not None:
         yield f"It may rewrite the rows with {run.owned}; all others are frozen."
 
@@ -190,7 +190,7 @@ def explainable(code_location: CodeLocation) -> list[str]:
 
 
 def _lacks(partitions_def: dg.PartitionsDefinition[Any], key: str) -> bool:
-    """Whether a definition has no such partition. Of dynamic partitions only Dagster's instance knows."""
+    """Whether a definition has no such partition. Dynamic partitions are known only to Dagster's instance."""
     dimensions = dimensions_of(partitions_def).values()
     if any(isinstance(dimension, dg.DynamicPartitionsDefinition) for dimension in dimensions):
         return False
@@ -233,7 +233,7 @@ class _Subject:
         return cls(table, table.asset, code_location, manager, defs, partition_key)
 
     def refs(self) -> dict[str, TableRef]:
-        """The table behind each input that is one."""
+        """The table behind each input that is a table."""
         refs = dict[str, TableRef]()
         for input_ in self.asset.op.input_defs:
             key = self.table.inputs.get(input_.name)
@@ -257,7 +257,7 @@ class _Subject:
         )
 
     def standings(self, step: Materialization) -> Standings:
-        """What the tables stand for that lead to it, and its siblings; Spark is asked only if the run would ask."""
+        """What its siblings and the tables that lead to it stand for; Spark is used only if the run would use it."""
         logs = self.code_location.logs(self.manager.session if step.asset.policy.inputs == "agree" else None)
         return Standings(self.code_location.ways, logs)
 
@@ -267,7 +267,7 @@ class _Subject:
         return {name: given[name] for name in self.asset.op.required_resource_keys if name in given}
 
     def plan(self, step: Materialization, name: str, source: Source) -> ReadPlan | None:
-        """What would be read of an input; None of one that is read whole, as a snapshot."""
+        """What would be read of an input; None for a snapshot input."""
         read = self.table.changes.get(name)
         if read is None:
             return None
@@ -301,13 +301,13 @@ def _config(defs: dg.Definitions, subject: _Subject, run_config: Mapping[str, An
 def _with_plan(
     write: WriteForecast, subject: _Subject, step: Materialization, sources: Mapping[str, Source], config: Any
 ) -> WriteForecast:
-    """The forecast with what a plan of the function's result against the table says."""
+    """The forecast, with the plan of the function's result against the table."""
     values = dict(_read(subject, step, sources))
     returned = write_of(subject.asset(_context(subject, config), **values))
     try:
         with listening(step.hear):
             plan = step.plan(returned)
-    except UncomparedError as error:  # the run begins again, and what it then reads is planned then
+    except UncomparedError as error:  # the run would begin again, and read and plan anew
         return replace(write, planned=f"everything is compared once: {error.reason}")
     planned = _description(of_table(plan))
     if isinstance(plan, WithQuarantine):
@@ -324,7 +324,7 @@ def _description(statement: Statement | Skip) -> str:
 
 
 def _context(subject: _Subject, config: Any) -> dg.AssetExecutionContext:
-    """What a run gives the function beside its inputs: resources, config and the partition."""
+    """What a run gives the function in addition to its inputs: resources, config and the partition."""
     return dg.build_asset_context(
         resources=subject.resources(), partition_key=subject.partition_key, asset_config=config
     )

@@ -17,13 +17,13 @@ Figure: TypeAlias = str | int | float
 DIFFERING = "differing"
 """The figure of a comparison with a recompute: how many keys or rows differ."""
 FROZEN_SINCE = "frozen rows as of version"
-"""The figure of the version with which the next comparison compares the rows that no run owned, as a text."""
+"""The figure that names, as a text, the version with which the next comparison compares the frozen rows."""
 SHOWN = 20
-"""At most so many records of a kind are shown, be they keys, commits or partitions."""
+"""How many records of a kind are shown at most, be they keys, commits or partitions."""
 
 
 class Grade(Enum):
-    """How a check ended. WARNS: something is to be looked at, or could not be told. FAILED: something is wrong."""
+    """How a check ended. WARNS: something needs a look, or could not be found out. FAILED: something is wrong."""
 
     PASSED = "passed"
     WARNS = "warns"
@@ -54,7 +54,7 @@ class Finding:
     def with_frozen(
         self, asset: str, since: int, upto: int, changed: Rows = NO_ROWS, keys: Sequence[Mapping[str, str | None]] = ()
     ) -> "Finding":
-        """The finding with what became of the frozen rows; changed ones are compared with the same version again."""
+        """The finding with what became of the frozen rows; changed rows stay compared with the same version."""
         figures = {**self.figures, "frozen rows changed": changed.total}
         if not changed.total:
             stay = f"stayed as they were at version {since}" if since < upto else f"are compared from version {upto} on"
@@ -94,7 +94,7 @@ def lasting(seconds: float) -> str:
 
 
 def keys(asset: str, rows: DataFrame, key: Sequence[str]) -> Finding:
-    """A key holds if no two rows have the same. NULL in a column of the key is worth a warning."""
+    """A key holds if no two rows have the same key. NULL in a column of the key is worth a warning."""
     columns = [F.col(quote(column)) for column in key]
     counts = rows.groupBy(*columns).agg(F.count("*").alias("__rows"))
     incomplete = F.greatest(*(column.isNull().cast("int") for column in columns), F.lit(0)) == 1
@@ -166,13 +166,13 @@ def _plain(kind: str) -> str:
 def schema(
     asset: str, declared: Collection[str], own: Drift | None, sources: Collection[Drift], columns: int
 ) -> Finding:
-    """A schema drifts when a column that is declared is not there, or somebody changed columns since the last run.
+    """A schema drifts when a declared column is not there, or when columns have changed since the last run.
 
     Args:
         asset: The asset's name.
         declared: Columns that `Table(columns=...)` describes and the table lacks.
-        own: The table's drift since its asset last wrote; None if the log cannot tell.
-        sources: Each source's drift since the table last read it, where the log can tell.
+        own: The table's drift since its asset last wrote; None if the log does not show it.
+        sources: Each source's drift since the table last read it, where the log shows it.
         columns: How many columns the table has.
     """
     records = [

@@ -1,9 +1,9 @@
-"""The upkeep of tables of a code location: what is due by their logs, and doing it; for the command and for the nights.
+"""The upkeep of a code location's tables: what is due by their logs, and doing it; for the command and for the nights.
 
 A night is one op that has no pool. A run waits in the queue for all pools of its ops, if the pools' granularity is
-`run`, and then holds all of them: upkeep would wait until nobody writes, and then everybody would wait for upkeep.
-Instead upkeep gives way to whoever writes a table; a run that begins later, and loses its commit to an OPTIMIZE, tries
-again (docs/conflicts.md).
+`run`, and then holds all of them: upkeep would wait until no run writes, and then every run would wait for upkeep.
+Instead upkeep gives way to a run that writes a table; a run that begins later, and loses its commit to an OPTIMIZE,
+tries again (docs/conflicts.md).
 """
 
 import time
@@ -35,9 +35,9 @@ from lakehouse.upkeep.readers import readers_of
 UPKEEP_JOB = "upkeep"
 """The name of the job and of the schedule."""
 _TRIES = 3
-"""So often a night tries a table whose commits other writers defeat. What is left is due in the next night."""
+"""How often a night tries a table whose commits lose to other writers. What is left is due in the next night."""
 _LOOK_AGAIN = 30.0
-"""So many seconds a night waits before it looks again at tables that runs were writing."""
+"""How many seconds a night waits before it looks again at tables that runs were writing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def keep(
     steps: Steps | None = None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> UpkeepResult:
-    """Does what is due of a table. Spark starts only if something is."""
+    """Does the upkeep that is due on a table. Spark starts only if something is due."""
     steps = steps_of(upkeep.tasks) if steps is None else steps
     if not steps.now or is_over():
         return UpkeepResult(upkeep, rest=(*steps.now, *steps.rest))
@@ -116,7 +116,7 @@ def tables_to_keep(code_location: CodeLocation) -> list[AssetTable]:
 
 
 def upkeep_job(code_location: CodeLocation, upkeep: Nightly) -> dg.Definitions:
-    """The job that does what is due of the tables of a code location, and the schedule that starts the job."""
+    """The job that does the upkeep due on the tables of a code location, and the schedule that starts the job."""
     tables = tables_to_keep(code_location)
     of = {UPKEEP_OF: digest(sorted(table.name for table in tables))}
 
@@ -127,7 +127,7 @@ def upkeep_job(code_location: CodeLocation, upkeep: Nightly) -> dg.Definitions:
     )
     def keep_tables(context: dg.OpExecutionContext) -> None:
         readable = ReadableLogs.of(code_location.refs)
-        with listening(to_log(context.log)):  # a run that says nothing counts as dead
+        with listening(to_log(context.log)):  # a run that logs nothing counts as dead
             _Night(context, code_location, readable, upkeep, end_of_night(context, upkeep.limit)).keep(tables)
 
     text = "Compacts tables and removes files that no reader needs, where that is due."
@@ -150,7 +150,7 @@ class _Night:
     end: float
 
     def keep(self, tables: Sequence[AssetTable]) -> None:
-        """Does what is due of some tables.
+        """Does the upkeep that is due on some tables.
 
         Raises:
             Failure: The upkeep of tables ended with an error. The others were looked after all the same.
@@ -173,7 +173,7 @@ class _Night:
                     log.exception(f"The upkeep of {table.name} ended with an error.")
                     errors.append(f"{table.name} ({first_line(error)})")
                     continue
-                if turn.result.steps or waiting is due:  # not of each look at a table that is still being written
+                if turn.result.steps or waiting is due:  # not for each look at a table that is still being written
                     results.append(turn.result)
                     log.info(" ".join([turn.result.sentence, *turn.why_not_all]))
                 if turn.writer is not None and not turn.is_late:
@@ -188,7 +188,7 @@ class _Night:
             raise dg.Failure(f"The upkeep of these tables ended with an error: {'; '.join(errors)}.")
 
     def _due(self, tables: Sequence[AssetTable], errors: list[str]) -> list[AssetTable]:
-        """The tables that need something, the longest waiting first: so a limit leaves out no table for ever."""
+        """The tables that need upkeep, the longest waiting first, so that a limit leaves out no table for ever."""
         due = list[tuple[int, AssetTable]]()
         for table in tables:
             try:
@@ -208,7 +208,7 @@ class _Night:
         manager: DeltaIOManager = getattr(self.context.resources, table.manager)
         needed = self._look(table)
         assert needed is not None, f"{table.name} was there"
-        # First this run says what it does, and then it looks at the others: as a run that writes the table does.
+        # Like a run that writes the table, this run first records what it does, and then looks at the other runs.
         written = {KEEPING: self._written_with(table).name}
         instance.add_run_tags(run, written | driver_tag(table.ref, manager.driver))
         steps = steps_of(needed.tasks, self.upkeep.max_bytes, rewritten)
@@ -236,7 +236,7 @@ class _Night:
         return next(runs_writing(self.context.instance, self.context.run_id, writer.name, writer.asset.op.name), None)
 
     def _written_with(self, table: AssetTable) -> AssetTable:
-        """The table of the asset whose runs write a table, which is another one for a quarantine."""
+        """The table of the asset whose runs write a table; for a quarantine, the table that it belongs to."""
         writer = writer_of_table(table, self.code_location)
         assert writer is not None, f"an asset writes {table.name}"
         return writer

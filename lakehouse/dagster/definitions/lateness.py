@@ -24,7 +24,7 @@ class WithoutPosition:
         head: Where the source stands.
         reason: Why it has no position, as the second half of a sentence.
         since: When the oldest change of its rows was committed, in milliseconds since the epoch; None if the log of the
-            source does not say.
+            source does not show it.
     """
 
     source: str
@@ -54,9 +54,9 @@ def up_to_date(
     Args:
         asset: The asset's name.
         followed: What it has not read of each source; of a partitioned table, the partition that is worst off.
-        snapshots: What came since its last run in each input that is read whole.
+        snapshots: What has changed since its last run in each input that is read whole.
         most: How old a change may be before it is read.
-        margin: How long before a source may remove a change to warn.
+        margin: How long before a source may remove a change the check warns.
         now: Milliseconds since the epoch.
         unbegun: The partitions that have no position of a source, the worst first.
     """
@@ -107,7 +107,7 @@ def _gaps(gaps: Mapping[str, str]) -> Iterator[str]:
 
 
 def _no_position(unbegun: Sequence[WithoutPosition], now: int) -> Iterator[str]:
-    """Of each source the partitions that have no position of it, as a clause that names the worst."""
+    """For each source, the partitions without a position of it, as a clause that names the worst."""
     for source in dict.fromkeys(partition.source for partition in unbegun):
         partitions = [partition for partition in unbegun if partition.source == source]
         worst, others = partitions[0], len(partitions) - 1
@@ -152,7 +152,7 @@ def _record_without(partition: WithoutPosition, now: int) -> dict[str, Figure]:
 
 
 def _seconds_waited(partition: WithoutPosition, now: int) -> float:
-    """Seconds since the oldest change of the partition's rows was committed; 0 if no log says when."""
+    """Seconds since the oldest change of the partition's rows was committed; 0 if no log shows when."""
     return 0.0 if partition.since is None else max(0.0, (now - partition.since) / 1000)
 
 
@@ -163,19 +163,19 @@ def _unread(source: Unread, age: float) -> str:
 
 
 def _age(source: Unread, now: int) -> float:
-    """Seconds since the oldest unread change was committed; where the log has lost it, what it was kept for."""
+    """Seconds since the oldest unread change was committed; if the log has lost it, how long the feed is kept."""
     if source.commits is None:
         return feed_retention(source.head).total_seconds()
     return 0.0 if source.since is None else max(0.0, (now - source.since) / 1000)
 
 
 def _deadline(asset: str, source: Unread) -> int | None:
-    """When the oldest unread change may be removed, in milliseconds since the epoch; None if all of them are read."""
+    """When the oldest unread change may be removed, in milliseconds since the epoch; None if all changes are read."""
     return None if source.since is None else source.since + int(limit_of(source.head, asset).total_seconds() * 1000)
 
 
 def worst_off(backlogs: Backlogs, place: int) -> Unread | None:
-    """What the partition that is worst off has not read of one source, of those that have a position of the source.
+    """What the partition that is worst off has not read of one source, among those with a position of the source.
 
     Args:
         backlogs: What each partition has not read.
@@ -215,7 +215,7 @@ def without_position(table: Followed, backlogs: Backlogs, logs: Logs) -> tuple[W
 def _oldest_changes(table: Followed, own: frozenset[str], source: FollowedSource, logs: Logs) -> dict[str, int]:
     """When the oldest change of each partition's rows was committed, as far as the source's log goes back.
 
-    Empty if the log does not say to which partitions the rows belong.
+    Empty if the log does not show to which partitions the rows belong.
     """
     log, head = logs(source.ref)
     if not isinstance(log, FileLog) or head is None:
@@ -230,7 +230,7 @@ def _oldest_changes(table: Followed, own: frozenset[str], source: FollowedSource
 
 
 def _urgency(backlog: Unread) -> tuple[bool, float]:
-    """What sorts the worst first: a gap, then the oldest unread change."""
+    """A sort key that puts the worst first: a gap, then the oldest unread change."""
     return backlog.gap is None, float("inf") if backlog.since is None else backlog.since
 
 

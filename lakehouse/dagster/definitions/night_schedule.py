@@ -14,7 +14,7 @@ from lakehouse.errors import DefinitionError
 NIGHTLY = "nightly_checks"
 """The name of the job and of the schedule. Dagster wants another name for the op of a job."""
 _LATE = 600.0
-"""Seconds that the run of a night may be late: Dagster's daemon asks a schedule every half minute."""
+"""Seconds that the run of a night may be late: Dagster's daemon evaluates schedules every half minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,11 @@ class Nightly:
     """When the work of a night begins, and how much of it a night does: checks, or the upkeep of tables.
 
     Args:
-        cron_schedule: When a night begins, as Dagster's schedules say it: "0 3 * * *".
-        limit: How long after that a check, or a statement of upkeep, is still started. What has started is ended.
+        cron_schedule: When a night begins, as a cron schedule of Dagster: "0 3 * * *".
+        limit: How long after that a check, or a statement of upkeep, is still started. What has started is completed.
         timezone: The time zone of the cron schedule; None for UTC.
-        max_bytes: How many bytes of files a night of upkeep rewrites; None for no limit. A partition, or a table
-            without partitions, that is larger is rewritten if it is the first of a night.
+        max_bytes: How many bytes of files a night of upkeep rewrites; None for no limit. A larger partition, or table
+            without partitions, is rewritten if it is the first of a night.
 
     Raises:
         DefinitionError: A limit is not positive.
@@ -44,7 +44,7 @@ class Nightly:
 
 
 def night_schedule(job: dg.JobDefinition, cron_schedule: str, timezone: str | None, text: str) -> dg.ScheduleDefinition:
-    """The schedule of a job: on from the start, because to name a cron schedule is the consent."""
+    """The schedule of a job: on from the start, because naming a cron schedule is the consent."""
 
     @dg.schedule(
         name=job.name,
@@ -64,7 +64,7 @@ def night_schedule(job: dg.JobDefinition, cron_schedule: str, timezone: str | No
 
 
 def missed_night(night: Nightly, instance: dg.DagsterInstance, since: float, now: float) -> datetime | None:
-    """When the newest night was to begin, if somebody waited for it and it has no run that went well; else None."""
+    """When the newest night was to begin, if a check waited for it and no run of it went well; else None."""
     nights = reverse_cron_string_iterator(now - _LATE, night.cron_schedule, night.timezone or "UTC")
     begin = next(nights).astimezone(UTC)
     if since >= begin.timestamp():
@@ -75,9 +75,9 @@ def missed_night(night: Nightly, instance: dg.DagsterInstance, since: float, now
 
 
 def end_of_night(context: dg.OpExecutionContext, limit: timedelta) -> float:
-    """When nothing more is started, in seconds since the epoch.
+    """The time from which nothing more is started, in seconds since the epoch.
 
-    A night begins when the schedule says, however long its run was in the queue; now, if the run repeats another.
+    A night begins at its scheduled time, however long its run was in the queue; or now, if the run repeats another.
     """
     at = context.run.tags.get(NIGHT)
     begin = time.time() if at is None or context.run.parent_run_id else datetime.fromisoformat(at).timestamp()
@@ -85,7 +85,7 @@ def end_of_night(context: dg.OpExecutionContext, limit: timedelta) -> float:
 
 
 def _under_way(instance: dg.DagsterInstance, job: dg.JobDefinition) -> dg.DagsterRun | None:
-    """A run of an earlier night that is not over; in another code location the job has the same name and other tags."""
+    """A run of an earlier night that is not over. In another code location the job has the same name and other tags."""
     wanted = dg.RunsFilter(job_name=job.name, tags=dict(job.tags), statuses=UNDER_WAY)
     for record in instance.get_run_records(wanted):
         if silence(instance, record, time.time()) <= SILENT:

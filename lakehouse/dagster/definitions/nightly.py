@@ -1,8 +1,8 @@
-"""The nights in which checks run that no run of their assets makes: a job, and the schedule that starts it.
+"""The nights that make the checks which no run of their assets makes: a job, and the schedule that starts it.
 
-A night is one op that yields an evaluation
-of each check that it made. A run for each check would be a process for each table, and a step for each check is shown
-as skipped if the limit stops it; Dagster orders steps by their graph, and not by how long they have waited.
+A night is one op that yields an evaluation of each check that it made. A run for each check would be a process for each
+table. With a step for each check, those that the limit stops would be shown as skipped; and Dagster orders steps by
+their graph, not by how long they have waited.
 """
 
 import time
@@ -69,7 +69,7 @@ def nightly(checks: Iterable[Any], tables: Mapping[dg.AssetKey, CheckableTable],
 
 
 def longest_waiting_first(checks: Sequence[_Check], instance: dg.DagsterInstance) -> list[_Check]:
-    """The checks in the order in which a night makes them: never made, then long ago; of these the cheap ones first."""
+    """The checks in the order in which a night makes them: never made, then long ago; among equals, cheap first."""
 
     def waiting(check: _Check) -> tuple[float, bool]:
         last = last_made(instance, check.key)

@@ -1,4 +1,4 @@
-"""When a check was last made, and what it found: as Dagster's event log has it."""
+"""When a check was last made, and what it found, by Dagster's event log."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ LEFT_OUT = "last checked"
 """Metadata of an evaluation that repeats what is known, because its run left the check out: when the check was made."""
 NEVER = "never"
 PARTITION, PART = "partition", "part of the keys"
-"""Figures of a comparison with a recompute: what it was of."""
+"""Figures of a comparison with a recompute: what was compared."""
 _ENDED = {Status.SUCCEEDED, Status.FAILED}
 _PAGE, _PAGES = 200, 50
 
@@ -32,7 +32,7 @@ class MadeCheck:
     evaluation: dg.AssetCheckEvaluation
 
     def text(self, name: str) -> str | None:
-        """A text among its figures; None if there is none of that name."""
+        """The text of a name among its figures; None if there is none."""
         value = self.evaluation.metadata.get(name)
         return value.value if isinstance(value, dg.TextMetadataValue) else None
 
@@ -44,7 +44,7 @@ class MadeCheck:
 
     @property
     def is_comparison(self) -> bool:
-        """Whether the table was compared with a recompute, and not only the reason found why that cannot be done."""
+        """Whether the table was compared with a recompute. If not, the check found a reason why that is impossible."""
         return DIFFERING in self.evaluation.metadata
 
 
@@ -80,7 +80,7 @@ def last_compared(instance: dg.DagsterInstance, asset: dg.AssetKey) -> MadeCheck
 
 
 def longest_waiting(partitions: Sequence[str], past: Iterable[MadeCheck]) -> str | None:
-    """The partition whose check is oldest: one that was never checked, if there is one; None if there are none.
+    """The partition whose check is oldest, or one that was never checked; None if there are no partitions.
 
     Args:
         partitions: The partitions.

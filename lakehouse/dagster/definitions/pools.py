@@ -21,7 +21,7 @@ HEADINGS = ("writer", "loses to", "verdict", "avoided by", "why")
 
 
 def written_ref(table: AssetTable) -> TableRef | None:
-    """Where the table of an asset is that a `DeltaIOManager` writes; None if none writes it.
+    """Where the table of an asset is, if a `DeltaIOManager` writes it; else None.
 
     Raises:
         DefinitionError: The asset is a graph of ops.
@@ -37,7 +37,7 @@ def written_ref(table: AssetTable) -> TableRef | None:
 
 
 def writers(code_location: CodeLocation, jobs: Iterable[Any]) -> tuple[Writer, ...]:
-    """The writers of every table: the assets on a `DeltaIOManager`, and the ops that wait in a table's pool."""
+    """The writers of every table: the assets on a `DeltaIOManager`, and the ops of jobs that are in a table's pool."""
     assets = [
         _writer(table, table.asset, ref)
         for table in code_location.tables.values()
@@ -64,8 +64,8 @@ def writers(code_location: CodeLocation, jobs: Iterable[Any]) -> tuple[Writer, .
 def with_pools(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Definitions:
     """The same definitions, in which the writers of one table share a pool and each asset shows its possible rivals.
 
-    An asset that has a pool keeps it. The instance sets the limit of a pool
-    (`concurrency.pools.default_limit`); without a limit a pool has no effect.
+    An asset that has a pool keeps it. The instance sets the limit of a pool (`concurrency.pools.default_limit`);
+    without a limit a pool has no effect.
     """
     declared = writers(code_location, definitions.jobs or [])
     pool_of = pools(declared)
@@ -80,7 +80,7 @@ def with_pools(definitions: dg.Definitions, code_location: CodeLocation) -> dg.D
         if writer is None:
             return asset
         own = [pair for pair in pairs if pair.writer == writer.name and pair.foreseen.verdict is not Verdict.CANNOT]
-        # That a second run of an asset, or another program, can come first goes without saying.
+        # A second run of an asset, or another program, can always come first, so these alone are not shown.
         rivals = in_one_line(own) if any(pair.rival in names for pair in own) else None
         return _shown(_in_pool(asset, writer.pool), rivals, warnings_of.get(writer.name))
 

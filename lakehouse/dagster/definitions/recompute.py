@@ -28,21 +28,21 @@ from lakehouse.spark.table_version import TableRef, TableVersion
 from lakehouse.spark.types import comparable, partition_types
 
 Sample: TypeAlias = int | float | None
-"""How many keys a check compares, about; or the share of them; None: all keys of a table that is not large."""
+"""About how many keys a check compares, or the share of them; None: all keys, unless the table is large."""
 LARGE = 10_000_000
-"""Rows above which a table is compared by a sample, if nobody said how large the sample is."""
+"""Rows above which a table is compared by a sample, if no size of the sample is given."""
 OF_LARGE = 1_000_000
-"""About so many keys of a large table are compared at once."""
+"""About how many keys of a large table are compared at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the parts into which a hash of the key divides all keys, those that no table has among them.
+    """One of the parts into which a hash of the key divides all possible keys, whether or not a table has them.
 
     The part is a predicate on the key alone. Whatever an asset computes, the rows of its result that satisfy the
-    predicate are therefore all the rows that the table must hold of the keys in the part. The sources are not
+    predicate are therefore all the rows that the table must hold for the keys in the part. The sources are not
     restricted, because an asset whose rows depend on other keys would be recomputed as wrongly as it was materialized.
-    So each file is read, however small the part. Parts follow each other: with keys at random a key may wait for ever.
+    So each file is read, however small the part. Parts are taken in turn: in a random choice, a key may wait for ever.
 
     Args:
         number: Which part, from 0.
@@ -53,7 +53,7 @@ class Part:
     of: int = 1
 
     def following(self, of: int) -> Self:
-        """The part that is compared after this one was right: so many checks in a row compare each key once."""
+        """The part that is compared after this one was right, so that `of` checks in a row compare each key once."""
         return replace(self, number=(self.number + 1) % of, of=of)
 
     def again(self, of: int) -> Self:
@@ -62,7 +62,7 @@ class Part:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """What `str` gave; None for another text."""
+        """The part for which `str` gave the text; None for any other text."""
         number, _, of = text.partition(" of ")
         return cls(int(number) - 1, int(of)) if number.isdecimal() and of.isdecimal() and int(of) else None
 
@@ -86,8 +86,8 @@ class Part:
 def parts(rows: int, sample: Sample) -> int:
     """Into how many parts the keys of a table are divided.
 
-    By a number of keys the parts are a power of two, so that a growing table keeps them for as long as possible: each
-    key comes after as many checks as there are parts.
+    If the sample is a number of keys, the number of parts is a power of two, so that a growing table keeps its parts
+    for as long as possible: each key is compared once in as many checks as there are parts.
 
     Args:
         rows: How many rows the table has.
@@ -120,7 +120,7 @@ def recompute(
         table: The table's rows.
         key: The columns of its key: differing keys are shown, never other columns. Empty if it has none.
         versions: The versions of its sources, as the end of a sentence.
-        of: Which rows of the table these are, as a clause after "rows"; empty if they are all.
+        of: Which rows of the table these are, as a clause after "rows"; empty if these are all rows.
     """
     differing = bag_difference(expected, table)
     if key:
@@ -166,7 +166,7 @@ Concerning: TypeAlias = Callable[[Sequence[Commit]], Collection[Commit]]
 def why_not_recomputed(table: AssetTable) -> str | None:
     """Why a table need not hold what a full recompute of its sources gives, as a clause; None if it must.
 
-    Of a `History` that is said of its current rows.
+    For a `History`, this is about its current rows.
     """
     asset = table.asset
     if asset is None or not table.is_written:
@@ -191,7 +191,7 @@ def why_not_recomputed(table: AssetTable) -> str | None:
 
 
 def _why_partial(table: AssetTable, asset: dg.AssetsDefinition, inputs: Collection[str]) -> str | None:
-    """Why the versions of its sources that a table has read do not say what it must hold; None if they do."""
+    """Why the versions of its sources that a table has read do not determine its rows, as a clause; None if they do."""
     for name in sorted(inputs):
         if name not in table.changes:
             return f"'{name}' is a snapshot input: rows that were written already do not follow its changes"
@@ -216,7 +216,7 @@ def whole(
         source: The source.
         at: How far the table, or the partition, has read it.
         slice_: The partitions of the source that a run reads; None for all rows.
-        concerning: Says which of some commits may have changed a row of those partitions; None: any may.
+        concerning: Picks the commits that may have changed a row of those partitions; None: any may have.
     """
     version = _last_alike(source.log(lambda: spark), source.name, at.version, concerning)
     rows = TableVersion(lambda: spark, source, at.table, version)
@@ -234,7 +234,7 @@ def recomputed_rows(
 
 
 def _last_alike(log: Log, source: str, version: int, concerning: Concerning | None) -> int:
-    """The last version with the same rows: Delta reads the newest at any time, others while their files are kept."""
+    """The last version with the same rows: the newest can always be read, older ones only while files are kept."""
     head = log.head()
     commits = commits_between(log, source, version, version if head is None else head.version) or ()
     changing = [commit for commit in commits if not commit.is_quiet]
@@ -247,12 +247,12 @@ def _last_alike(log: Log, source: str, version: int, concerning: Concerning | No
 
 
 def with_proof(asset: dg.AssetsDefinition, table: AssetTable, cron_schedule: str | None) -> dg.AssetsDefinition:
-    """The asset that says when its table is compared with a full recompute.
+    """The asset, with metadata that shows when its table is compared with a full recompute.
 
     Args:
-        asset: The asset that makes the table, as it is by now.
+        asset: The asset that makes the table, as completed so far.
         table: The table.
-        cron_schedule: That of the nightly checks; None if there are none.
+        cron_schedule: The cron schedule of the nightly checks; None if there are none.
     """
     metadata = {PROOF: proof(table, cron_schedule)}
     return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata))

@@ -34,12 +34,12 @@ from lakehouse.writes.write import refuse_definition, refuse_left_out_rows, refu
 
 
 def refuse_lost_archives(code_location: CodeLocation) -> None:
-    """Refuses `Read(archive=...)` unless it names an `Append` whose table lies where the reading asset looks for it.
+    """Refuses `Read(archive=...)` unless it names an `Append` whose table is where the reading asset looks for it.
 
     A run looks below the root of the reading asset's own IO manager, at the key of the archive.
 
     Raises:
-        DefinitionError: The definitions have no such asset, it is no `Append`, or its table is elsewhere.
+        DefinitionError: The definitions have no such asset, it is not an `Append`, or its table is elsewhere.
     """
     for reader, input_name, archive in _archives(code_location):
         where = f"Input '{input_name}' of asset '{reader.name}' names the archive '{archive}'"
@@ -83,7 +83,7 @@ def validate(definitions: dg.Definitions) -> dg.Definitions:
 
 
 def validate_location(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Definitions:
-    """What `validate` returns of definitions that list each object once; where errors are gathered, just these."""
+    """What `validate` returns for definitions that list each object once; the same ones, if errors are gathered."""
     refuse_untested("Dagster", dg.__version__)
     for name, manager in managers_of(definitions.resources).items():
         if (misfit := manager.location.misfit()) is not None:
@@ -104,7 +104,7 @@ def validate_location(definitions: dg.Definitions, code_location: CodeLocation) 
 
 
 def _refuse_table(table: AssetTable, asset: dg.AssetsDefinition, code_location: CodeLocation) -> bool:
-    """Refuses what an asset says that can never work; whether a `DeltaIOManager` writes its table."""
+    """Refuses an asset that can never work. Returns whether a `DeltaIOManager` writes its table."""
     if written_ref(table) is None:
         _refuse_changes(table, asset)
         return False
@@ -121,7 +121,7 @@ def _refuse_table(table: AssetTable, asset: dg.AssetsDefinition, code_location: 
 
 
 def _refuse_changes(table: AssetTable, asset: dg.AssetsDefinition) -> None:
-    """Refuses `Changes` if the asset writes no table of ours, because no commit would hold the position."""
+    """Refuses `Changes` if no `DeltaIOManager` writes the asset's table, as no commit would hold the position."""
     name = " and ".join(key.to_user_string() for key in asset.keys)
     for input_name in table.changes:
         raise DefinitionError(
@@ -153,7 +153,7 @@ def _refuse_target(what: str, targets: Iterable[Any], written: AbstractSet[dg.As
 
 
 def _refuse_inline_checks(asset: dg.AssetsDefinition, name: str) -> None:
-    """Refuses checks inside an asset, because Dagster 1.13 drops a check's result that is returned beside a write."""
+    """Refuses checks inside an asset, because Dagster 1.13 drops a check's result that is returned with a write."""
     for check in asset.check_specs:
         raise DefinitionError(
             f"Asset '{name}' declares the check '{check.name}' in its check_specs. Dagster drops the result of a check "
@@ -163,7 +163,7 @@ def _refuse_inline_checks(asset: dg.AssetsDefinition, name: str) -> None:
 
 
 def _refuse_doubled_inputs(asset: dg.AssetsDefinition, name: str) -> None:
-    """Refuses two inputs of one upstream asset: Dagster keeps the last one and resolves the other by nothing."""
+    """Refuses two inputs of one upstream asset: Dagster keeps the last one and does not resolve the other."""
     read = asset.keys_by_input_name
     for lost in (input_name for input_name in asset.op.ins if input_name not in read):
         others = " or ".join(f"'{other}' ('{key.to_user_string()}')" for other, key in read.items())
@@ -186,7 +186,7 @@ def _refuse_ranges(table: AssetTable, asset: dg.AssetsDefinition) -> None:
 
 
 def _refuse_full(table: AssetTable) -> None:
-    """Refuses `refresh="full"` of a table whose rows cannot be computed again; a manager may say it of all tables."""
+    """Refuses `refresh="full"` of a table whose rows cannot be computed again; a manager's own policy may have it."""
     if table.declared.policy.refresh != "full":
         return
     if table.kind.past in (PastRows.APPENDED, PastRows.KEPT):
@@ -203,7 +203,7 @@ def _refuse_full(table: AssetTable) -> None:
 
 
 def _refuse_expectations(table: AssetTable) -> None:
-    """Refuses expectations that no run could follow, as far as their texts say."""
+    """Refuses expectations that no run could follow, as far as their texts show that."""
     if not table.declared.expectations:
         return
     from lakehouse.views.sql.conditions import refuse_conditions  # it imports sqlglot
@@ -266,7 +266,7 @@ def _check(table: AssetTable, asset: dg.AssetsDefinition) -> None:
 
 
 def _refuse_other_places(table: AssetTable, asset: dg.AssetsDefinition, code_location: CodeLocation) -> None:
-    """Refuses an input that is read at another place than its table has: a sensor would look at the table alone."""
+    """Refuses an input that is read at a place other than its table's own, which is where a sensor looks."""
     for input_ in asset.op.input_defs:
         key, manager = table.inputs.get(input_.name), input_.input_manager_key
         root = None if manager is None else code_location.root_of(manager)

@@ -1,7 +1,7 @@
 """An automation condition whose truth is a state: a table has changes to read.
 
-Dagster's own conditions go by events, which are lost if a run fails or an upstream moved before the first tick. What is
-unread stands in the logs (`lakehouse.dagster.follow.watch`), by the same answer as the sensor's.
+Dagster's own conditions go by events, which are lost if a run fails or a source moved before the first tick. What is
+unread is found in the logs (`lakehouse.dagster.follow.watch`), in the same way as for the sensor.
 """
 
 import json
@@ -25,15 +25,15 @@ SENSOR_NAME = "lakehouse_automation"
 
 
 def automation() -> dg.AutomationCondition[Any]:
-    """A condition that requests a run of a table with unread changes, and of the tables that follow in the same run.
+    """A condition that requests a run of a table with unread changes, together with the tables that follow it.
 
     It is true while a source holds changes that the table has not read, and no run of the table is in progress; a run
     without an event for an hour counts as dead, and is not waited for. Commits that changed no row request nothing,
     unless log cleanup could otherwise reach a position.
-    After a failed run it requests another after a pause of one minute, then two, up to an hour. Of a partitioned asset
+    After a failed run it requests another after a pause of one minute, then two, up to an hour. For a partitioned asset
     it requests the partitions whose rows changed; each has a pause of its own.
 
-    `validate` gives it the tables, and adds a sensor that evaluates it in the code server.
+    `validate` gives the condition its tables, and adds a sensor that evaluates it in the code server.
     """
     return ~(dg.AutomationCondition.in_progress() & RunAlive()) & ChangesUnread()
 
@@ -64,7 +64,7 @@ class RunAlive(dg.AutomationCondition[dg.AssetKey]):
 
 
 def _is_dead(instance: Any, key: dg.AssetKey, partition: str | None, now: float) -> bool:
-    """Whether the last run that was to materialize a table, or a partition of it, has not ended and is not heard of."""
+    """Whether the last run that was to materialize a table, or a partition of it, has gone silent without an end."""
     planned = instance.get_latest_planned_materialization_info(key, partition)
     record = None if planned is None else instance.get_run_record_by_id(planned.run_id)
     return record is not None and not record.dagster_run.is_finished and silence(instance, record, now) > SILENT
@@ -72,14 +72,14 @@ def _is_dead(instance: Any, key: dg.AssetKey, partition: str | None, now: float)
 
 @dataclass
 class Glances:
-    """Looks at the tables of a code location, one for each evaluation of all conditions."""
+    """Looks at the tables of a code location, once for each evaluation of all conditions."""
 
     watch: Watch
     _at: float = field(init=False, default=-1.0)
     _looks: Looks | None = field(init=False, default=None)
 
     def at(self, tick: float, instance: dg.DagsterInstance) -> Mapping[dg.AssetKey, Look]:
-        """What each table has not read, the same for all that ask in one tick (its time in seconds)."""
+        """What each table has not read, the same for all conditions in one tick (its time in seconds)."""
         if self._looks is None or tick != self._at:
             self._at, self._looks = tick, self.watch.look(instance)
         return self._looks.tables
@@ -137,7 +137,7 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
 
 
 def _subset(context: AutomationContext[dg.AssetKey], partitions: Collection[str]) -> Any:
-    """Those of some partitions that are candidates: a partition whose run is in progress is none."""
+    """Those of some partitions that are candidates: a partition whose run is in progress is not one."""
     view: Any = context.asset_graph_view
     wanted = view.get_subset_from_partition_keys(context.key, context.partitions_def, set(partitions))
     return context.candidate_subset.compute_intersection(wanted)
@@ -146,7 +146,7 @@ def _subset(context: AutomationContext[dg.AssetKey], partitions: Collection[str]
 def _sources_in_this_tick(
     context: AutomationContext[dg.AssetKey], sources: Collection[dg.AssetKey]
 ) -> frozenset[dg.AssetKey]:
-    """The sources of which this tick requests a run: the table then reads in the same run what it wrote."""
+    """The sources that this tick requests a run of: the table then reads, in the same run, what they wrote."""
     subsets = cast("Any", context).request_subsets_by_key
     each = {key: subsets[key] for key in sources if key in subsets}
     return frozenset(key for key, subset in each.items() if not subset.is_empty and subset.partitions_def is None)
@@ -175,7 +175,7 @@ def automate(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Def
 
 
 def _refuse_without_changes(asset: dg.AssetsDefinition, code_location: CodeLocation) -> None:
-    """Refuses `automation()` of a table that reads no changes, because no log says when its run is due.
+    """Refuses `automation()` on a table that reads no changes, because no log shows when its run is due.
 
     Raises:
         DefinitionError: There is such a condition.

@@ -25,8 +25,8 @@ class Cut:
         versions: The version of each table.
         stands_for: The version of each source.
         queries: SQL that reads each table at its version.
-        until: From when on Delta may have removed files of a version, in milliseconds since the epoch; None of a newest
-            version.
+        until: From when on Delta may have removed files of a version, in milliseconds since the epoch; None for a
+            newest version.
         behind: Which tables hold a newer cut back, as clauses.
     """
 
@@ -42,10 +42,10 @@ def cut(defs: dg.Definitions, *tables: str) -> Cut:
 
     Args:
         defs: The definitions of the code location.
-        tables: The keys of the tables, their parts joined by "/"; all that assets make, if none is named.
+        tables: The keys of the tables, their parts joined by "/"; all tables that assets make, if none is named.
 
     Raises:
-        ReadError: There is no table of a name, what it stands for is not known, there is no cut, or it can no longer be
+        ReadError: A table does not exist, what it stands for is not known, there is no cut, or the cut can no longer be
             read.
     """
     code_location = code_location_of(defs)
@@ -93,7 +93,7 @@ def _query(code_location: CodeLocation, name: str, version: int) -> str:
 
 
 def _until(log: Log | None, head: Head, version: int) -> int | None:
-    """When the files of a version may go: at the earliest when the next commit is as old as files are kept."""
+    """When the files of a version may be removed: not before the next commit is as old as files are kept."""
     if version == head.version or log is None:
         return None
     retention = int(min(files_kept(head), log_kept(head)).total_seconds() * 1000)

@@ -28,11 +28,11 @@ def backlogs_by_partition(
 ) -> Mapping[str, Backlog]:
     """What each partition has not read of a source: the commits that may have changed its rows.
 
-    Each commit is read once, and the commits after the oldest position are listed once: of each partition only the
-    first are looked at, which say whether its next run reads on.
+    Each commit is read once, and the commits after the oldest position are listed once. For each partition only the
+    first commits are looked at, which show whether its next run reads on.
     """
     walked, by_cursor = _Walked(log), dict[int, Backlog]()
-    for cursor in cursors.values():  # many partitions may have one
+    for cursor in cursors.values():  # many partitions may share one
         if id(cursor) not in by_cursor:
             by_cursor[id(cursor)] = backlog(cursor, walked, name, head, _FIRST)
     after = min((each.position.version for each in by_cursor.values() if reads_on(each)), default=head.version)
@@ -61,7 +61,7 @@ def _version(commit: Commit) -> int:
 
 @dataclass
 class _Walked:
-    """The commits of a log, each read once, however often they are walked back over: once for each partition."""
+    """The commits of a log, each read only once, although each partition walks back over them."""
 
     log: Commits
     _read: dict[int, Commit] = field(default_factory=dict[int, Commit])
@@ -77,12 +77,12 @@ class _Walked:
 
 
 Logs: TypeAlias = Callable[[TableRef], tuple[Log, Head | None]]
-"""Gives the log of a table, and where the table stands; None if there is none."""
+"""Gives the log of a table, and where the table stands; None if there is no table."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a table has not read is unknown: only Spark could tell, or nobody can tell now."""
+    """What a table has not read is unknown: only Spark could find out, or it cannot be found out now."""
 
     reason: str
     missing: frozenset[dg.AssetKey] = frozenset()
@@ -93,14 +93,14 @@ class UpToDate:
     """A table has nothing to read.
 
     Args:
-        waits_for: The inputs that have to run before there is, so that its inputs agree.
+        waits_for: The inputs that have to run before the table has something to read at which its inputs agree.
     """
 
     waits_for: frozenset[dg.AssetKey] = frozenset()
 
 
 def can_follow(look: object, selected: Collection[dg.AssetKey]) -> bool:
-    """Whether a table can run behind the selected ones: these make every source that it lacks, or that it waits for."""
+    """Whether a table can run after the selected ones, as these make every source that it lacks or waits for."""
     match look:
         case LeftOut(missing=missing):
             return bool(missing) and missing <= frozenset(selected)
@@ -115,11 +115,11 @@ class Backlogs:
     """What a table has not read.
 
     Args:
-        by_partition: What is left of each source, in order, for each partition that rows of the tables are in; a table
+        by_partition: What is unread of each source, in order, for each partition that the tables have rows in; a table
             without partitions has the one key None. The newest partitions come first.
-        note: What is worth knowing beside that, as a sentence; empty if nothing is.
-        own_mark_since: When the table's last own commit was made, in milliseconds since the epoch, if others have
-            committed after it: log cleanup keeps the newest commit alone. None for a table of partitions.
+        note: What else is worth knowing, as a sentence; empty if nothing is.
+        own_mark_since: When the table's last own commit was made, in milliseconds since the epoch, if other writers
+            have committed after it: log cleanup keeps only the newest commit. None for a table with partitions.
     """
 
     by_partition: Mapping[str | None, tuple[Backlog, ...]]
@@ -166,7 +166,7 @@ class Followed:
         return frozenset(source.key for source in self.sources)
 
     def found_at(self, addresses: Mapping[str, str]) -> "Followed":
-        """The same, with the tables that have a catalog name where they are known to be, by the names of the assets."""
+        """The same table; given addresses, by the names of the assets, are used for tables with a catalog name."""
         sources = tuple(replace(source, ref=source.ref.found_among(addresses)) for source in self.sources)
         return replace(self, ref=self.ref.found_among(addresses), sources=sources)
 
@@ -178,7 +178,7 @@ class Followed:
         return None
 
     def backlogs(self, logs: Logs) -> Backlogs | LeftOut:
-        """What has not been read of each source. For a partition, commits whose rows belong to others do not count."""
+        """What has not been read of each source. For a partition, commits with only rows of others do not count."""
         missing = {source.key: source.ref.location for source in self.sources if logs(source.ref)[1] is None}
         if missing:
             return LeftOut(f"there is no table at {' and '.join(missing.values())}", frozenset(missing))
@@ -215,7 +215,7 @@ class Followed:
         )
 
     def _written(self, log: FileLog, head: Head, own: frozenset[str]) -> frozenset[str]:
-        """The partitions that the table has rows of; if its files name none, those that its own commits wrote."""
+        """The partitions that the table has rows of; if its files do not show them, those its own commits wrote."""
         rows = keys_of_rows(self.table.name, self.table.declared, self.table.partitions_def, log, head)
         if rows is not None:
             return rows.of_rows(log.partition_values()) & own
@@ -233,7 +233,7 @@ class Followed:
                 partitions = SourcePartitions.of(self.asset, own, source.table, log, head)
             except LakehouseError:
                 raise
-            except Exception as error:  # a mapping may be anybody's
+            except Exception as error:  # a mapping may be the user's own code
                 return LeftOut(f"its partitions for {source.ref.name} cannot be found: {in_short(error)}")
             mapped.append(partitions)
         return tuple(mapped)

@@ -25,9 +25,9 @@ class SourcePartitions:
     Args:
         own: The asset's partitions.
         log: The source's log.
-        keys: The partition of the source that rows with some values belong to, and the asset's partitions of each;
-            None: each row may be any partition's.
-        note: What is worth saying of it, as a sentence.
+        keys: The partition of the source that rows with some values belong to, and the asset's partitions for each;
+            None: each row may belong to any partition.
+        note: What is worth reporting about it, as a sentence.
     """
 
     own: frozenset[str]
@@ -44,7 +44,7 @@ class SourcePartitions:
         log: FileLog,
         head: Head,
     ) -> Self:
-        """As Dagster maps them, where the source's files are partitioned by the columns that it declares."""
+        """The mapping of Dagster, if the source's files are partitioned by the columns that it declares."""
         own_def, source_def = asset.partitions_def, source.partitions_def
         assert own_def is not None
         if not maps_partitions(asset, source.key):  # each run reads the whole source, rows outside its partitions too
@@ -72,7 +72,7 @@ class SourcePartitions:
         return self.own if self.keys is None else self.keys.of(self.log.partition_values()) & self.own
 
     def changed_by(self, commits: Iterable[Commit]) -> Mapping[str, Sequence[Commit]] | None:
-        """The commits that may have changed rows of each partition, in their order; None if any may have, of any."""
+        """The commits that may have changed rows of each partition, in order; None if any may have changed any."""
         if self.keys is None:
             return None
         changed: dict[str, list[Commit]] = defaultdict(list)
@@ -87,7 +87,7 @@ class SourcePartitions:
 
 @dataclass(frozen=True, slots=True)
 class _Mapped:
-    """The asset's partitions of each of the source's, and how the source's are found in its log."""
+    """The asset's partitions for each partition of the source, and how the source's are found in its log."""
 
     rows: KeysOfRows
     mapped: Mapping[str, frozenset[str]]
@@ -110,7 +110,7 @@ def _usual(own: PartitionsDef, source: PartitionsDef) -> dg.PartitionMapping:
 def _mapping_by_key(
     mapping: dg.PartitionMapping, source: PartitionsDef, own: PartitionsDef
 ) -> Mapping[str, frozenset[str]]:
-    """The asset's partitions of each of the source's; not by Dagster if they are equal: it takes a millisecond each."""
+    """The asset's partitions for each of the source's. If both are equal, not by Dagster: it needs 1 ms for each."""
     keys = source.get_partition_keys()
     if source == own and mapping in (dg.IdentityPartitionMapping(), dg.TimeWindowPartitionMapping()):
         return {key: frozenset((key,)) for key in keys}

@@ -62,24 +62,24 @@ def change_sensor(
     """A sensor that asks for a run of every table with unread changes, and of the tables downstream of them.
 
     It compares the position in each table's own commits with the newest change of its sources, so it forgets nothing
-    when Dagster's storage is lost. Commits that changed no row wake nobody. Of a partitioned asset it asks for the
+    when Dagster's storage is lost. Commits that changed no row lead to no run. For a partitioned asset it asks for the
     partitions whose rows changed. Tables of a run that is under way are left to that run. If a run left its changes
-    unread, it asks for another after a pause of one minute, then two, up to an hour. Each tick says what it looked at,
-    what it left out and why.
+    unread, it asks for another after a pause of one minute, then two, up to an hour. Each tick reports what it looked
+    at, what it left out and why.
 
-    A table that has an automation condition is looked at, and not asked for: the condition does that. A new data
-    version of a table that no asset makes is reported as a materialization of no run, so that Dagster knows which
-    tables are stale.
+    A table that has an automation condition is looked at, but no run of it is asked for: the condition does that. A new
+    data version of a table that no asset makes is reported as a materialization without a run, so that Dagster knows
+    which tables are stale.
 
     Args:
         name: The sensor's name.
         assets: The asset definitions, and the specs of tables that no asset makes.
         root: The root of the one `DeltaIOManager`, as that manager takes it.
-        resources: Instead of `root` the resources of the definitions: each table is where its own manager has it.
-        debounce: Seconds for which the sources of a table must have been still; a table whose oldest unread change is
-            ten times as old is asked for anyway, and one that reads a source whole at once.
-        max_runs: How many of the sensor's runs may be under way before it asks for another.
-        max_partitions: How many partitions of a table it asks for in one tick, each a run of its own.
+        resources: Instead of `root`, the resources of the definitions: each table is where its own manager has it.
+        debounce: Seconds for which the sources of a table must have been still. A table whose oldest unread change is
+            ten times as old is asked for anyway, and a table that reads a source whole is asked for at once.
+        max_runs: The sensor asks for another run only while fewer of its runs than this are under way.
+        max_partitions: How many partitions of a table it asks for in one tick, each in a run of its own.
         minimum_interval_seconds: Seconds between two looks.
         default_status: Whether it runs as soon as the location is loaded.
 
@@ -142,7 +142,7 @@ def some(names: Sequence[str]) -> str:
 
 
 def waiting(reasons: Mapping[dg.AssetKey, str]) -> list[str]:
-    """A sentence for each reason, because many tables may have one."""
+    """A sentence for each reason, because many tables may share one."""
     by_reason = dict[str, list[dg.AssetKey]]()
     for key, why in sorted(reasons.items()):
         by_reason.setdefault(why, []).append(key)
@@ -150,13 +150,13 @@ def waiting(reasons: Mapping[dg.AssetKey, str]) -> list[str]:
 
 
 def left_out(reasons: Mapping[dg.AssetKey, str]) -> list[str]:
-    """A sentence for each table that is left out, up to so many; a tick's text is for people."""
+    """A sentence for each table that is left out, up to a limit, because a tick's text is for people."""
     sentences = [f"Left out: {key.to_user_string()} ({why.rstrip('.')})." for key, why in sorted(reasons.items())]
     return sentences[:_SHOWN] + ([f"And {len(sentences) - _SHOWN} more."] if len(sentences) > _SHOWN else [])
 
 
 class Tick:
-    """One look at the tables, and what is made of it."""
+    """One look at the tables, and the requests and texts that follow from it."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class Tick:
         )
 
     def _cursor(self, looks: Mapping[dg.AssetKey, Look]) -> str:
-        """What was requested of each table that is behind."""
+        """The cursor: what was requested for each table that is behind."""
         pauses = {
             key.to_user_string(): self._pauses[key].again(look.states, self._requests.get(key, ()), self._now).to_json()
             for key, look in looks.items()
@@ -232,9 +232,9 @@ class Tick:
         return " ".join(parts)
 
     def _under_way(self) -> list[dg.DagsterRun]:
-        """The sensor's runs that are under way; those without a sign of life are only named.
+        """The sensor's runs that are under way; silent runs are left out, and only reported.
 
-        A run of other tables alone is of a sensor that has the same name in another code location.
+        A run of other tables only belongs to a sensor of the same name in another code location.
         """
         alive: list[dg.DagsterRun] = []
         for record in self._instance.get_run_records(RunsFilter(tags={SENSOR: self._name}, statuses=UNDER_WAY)):
@@ -251,7 +251,7 @@ class Tick:
         return alive
 
     def _make_requests(self, looks: Mapping[dg.AssetKey, Look], runs: Sequence[dg.DagsterRun]) -> list[dg.RunRequest]:
-        """A run of every table without partitions that is behind and all that follow, and one of each partition."""
+        """One run of the tables without partitions that are behind and all that follow; one run for each partition."""
         taken = {key for run in runs for key in run.asset_selection or self._watch.tables}
         ready, requests = dict[dg.AssetKey, Collection[str]](), list[dg.RunRequest]()
         for key, look in looks.items():
@@ -282,7 +282,7 @@ class Tick:
         return all(self._pace.is_early(look, self._now) for look in together)
 
     def _list_ready(self, key: dg.AssetKey, look: Behind) -> list[str]:
-        """What of a table that is behind no pause holds back; notes what waits, and why."""
+        """The partitions of a table, or `WHOLE`, that no pause delays; notes what waits, and why."""
         allowed = self._pauses[key].allow(look.states, self._now)
         paused = look.states.keys() - allowed
         more = len(allowed) - self._pace.max_partitions
@@ -301,7 +301,7 @@ class Tick:
         return dg.RunRequest(
             asset_selection=list(selection),
             partition_key=partition,
-            # A full recompute after every step is not what incremental means; a check that blocks is a gate.
+            # Checks may recompute a whole table, so a run makes only those that block: they are gates.
             asset_check_keys=sorted(self._blocking_checks(selection)),
             tags={SENSOR: self._name, UNREAD: ", ".join(names(unread))[:200]},
         )
@@ -316,7 +316,7 @@ class Tick:
     def _downstream(
         self, unread: Collection[dg.AssetKey], looks: Mapping[dg.AssetKey, Look], taken: Collection[dg.AssetKey]
     ) -> list[dg.AssetKey]:
-        """The tables and all that read them, directly or not, and can run: nothing of them is missing or unclear."""
+        """The tables, and all that read them, directly or not, and can run: the run makes every missing source."""
         selected = set(unread)
         able = {
             key: table

@@ -2,7 +2,7 @@
 
 A table is behind if a source has commits that may have changed a row, if a source has to be read whole, or, once a day,
 if log cleanup nears its position. No row is read and no Spark is needed, so a table whose log only Spark can read is
-left out, with the reason. What both remember of their requests are `Pauses`.
+left out, with the reason. `Pauses` hold what the sensor and the condition remember of their requests.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from lakehouse.spark.table_version import TableRef
 THREADS = 32
 """Logs that are opened at once: on an object store each costs a few round trips."""
 WHOLE = ""
-"""In place of a partition key: a table without partitions."""
+"""Takes the place of a partition key for a table without partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class Behind:
     """A table has changes to read.
 
     Args:
-        states: For each partition that has, the newest first, a text that changes when what is unread does; a table
-            without partitions has the one key `WHOLE`.
-        oldest: When the oldest of the changes was committed, in milliseconds since the epoch; None where sources are
-            read whole.
-        newest: When the newest was.
-        note: What is worth knowing beside that, as a sentence.
+        states: For each partition with changes to read, the newest first, a text that changes when what is unread
+            does; a table without partitions has the one key `WHOLE`.
+        oldest: When the oldest of the changes was committed, in milliseconds since the epoch; None if sources are read
+            whole.
+        newest: When the newest of the changes was committed.
+        note: What else is worth knowing, as a sentence.
     """
 
     states: Mapping[str, str]
@@ -72,7 +72,7 @@ class Watch:
                     pass
 
     def siblings(self, key: dg.AssetKey) -> frozenset[dg.AssetKey]:
-        """The tables that are to meet with a table, itself among them."""
+        """The siblings of a table, the table itself among them."""
         group = self._ways.siblings(self.tables[key].ref.name)
         return (
             frozenset(self.tables.keys() & map(dg.AssetKey.from_user_string, group.tables))
@@ -134,7 +134,7 @@ class _Logs:
         log = FileLog(ref.files, ref.name)
         try:
             head: Head | Exception | None = log.head()
-        except Exception as error:  # it is that of the tables that read this log
+        except Exception as error:  # it becomes the error of the tables that read this log
             head = error
         self.opened[ref.location] = (log, head)
 
@@ -150,13 +150,13 @@ class _Logs:
         return log, head
 
     def data_version(self, ref: TableRef) -> str | None:
-        """The table's id and its last version that changed a row; None if no log says."""
+        """The table's id and its last version that changed a row; None if its log does not show them."""
         log, head = self.opened[ref.location]
         if not isinstance(head, Head):
             return None
         try:
             return content_version(log, head)
-        except Exception:  # the look at a table that reads this log says what is wrong with it
+        except Exception:  # the look at a table that reads this log reports what is wrong with it
             return None
 
 
@@ -206,7 +206,7 @@ def _behind(due: Mapping[str, Sequence[Backlog]], note: str) -> Behind:
 
 
 def _state(backlogs: Iterable[Backlog]) -> str:
-    """A text that stands for what is unread: a source that was replaced may have the versions that it had."""
+    """A text that identifies what is unread: with table ids, as a replaced source may have the same versions."""
     parts = list[object]()
     for each in backlogs:
         parts += [each.source, each.head.table_id, None if isinstance(each, Unbegun) else each.position.version]
@@ -229,9 +229,9 @@ def _waits(backlog: Backlog) -> bool:
 
 
 def _expires(backlog: Backlog) -> bool:
-    """Whether commits without rows are behind a position that has to be put down again, before log cleanup.
+    """Whether commits without rows follow a position that has to be recorded again before log cleanup.
 
-    Not for partitions: most of them are old, and would each have a run.
+    Not used for partitions: most of them are old, and each would get a run.
     """
     return isinstance(backlog, Unread) and backlog.log_cleanup_is_near(_now())
 
@@ -241,7 +241,7 @@ def _now() -> int:
 
 
 FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3_600.0
-"""Seconds after which a run is requested again for the same unread changes; twice as many after each further one."""
+"""Seconds after which a run is requested again for the same unread changes; twice as many after each further run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +250,8 @@ class Pause:
 
     Args:
         state: What was unread when a run was requested last, as a short text.
-        at: When, in seconds since the epoch.
-        times: How often for the same state.
+        at: When that was, in seconds since the epoch.
+        times: How often a run was requested for the same state.
     """
 
     state: str = ""
@@ -263,7 +263,7 @@ class Pause:
         return self.at + min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** max(0, self.times - 1))
 
     def allows(self, state: str, now: float) -> bool:
-        """Whether a run may be requested for a state: at once if it is another, else after the pause."""
+        """Whether a run may be requested for a state: at once if the state is another, else after the pause."""
         return state != self.state or now >= self.end
 
     def again(self, state: str, now: float) -> "Pause":
@@ -273,22 +273,22 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Pauses:
-    """What is remembered of one table: a pause for each partition, so that one that fails delays no other."""
+    """What is remembered of one table: a pause for each partition, so that a failing partition delays no other."""
 
     by_partition: Mapping[str, Pause] = field(default_factory=dict[str, Pause])
 
     def allow(self, states: Mapping[str, str], now: float) -> list[str]:
-        """Those whose pause allows a run, given the state of each: what was requested least often comes first."""
+        """The keys whose pause allows a run, given the state of each; those requested least often come first."""
         allowed = [key for key, state in states.items() if self._of(key).allows(state, now)]
         return sorted(allowed, key=lambda key: self._of(key).times)
 
     def again(self, states: Mapping[str, str], requested: Collection[str], now: float) -> "Pauses":
-        """What is remembered once runs of some are requested; what is no longer behind is left out."""
+        """What is remembered once runs of some keys are requested; keys that are no longer behind are left out."""
         previous = {key: self.by_partition[key] for key in states if key in self.by_partition}
         return Pauses(previous | {key: self._of(key).again(states[key], now) for key in requested})
 
     def end(self, keys: Collection[str]) -> float:
-        """When the first pause of some ends, in seconds since the epoch."""
+        """When the first pause of some keys ends, in seconds since the epoch."""
         return min(self._of(key).end for key in keys)
 
     def to_json(self) -> dict[str, list[Any]]:

@@ -19,7 +19,7 @@ def {name}(source: Changes) -> Merge:
 
 
 def refuse_other_statement(reader: TokenReader) -> None:
-    """Refuses a file whose statement makes no materialized view.
+    """Refuses a file whose statement does not make a materialized view.
 
     Raises:
         ViewError: It makes something else, or is a query without its head.

@@ -13,7 +13,8 @@ def read_query(path: str | Path, beside: str) -> ViewText:
 
     Args:
         path: The file; a path that is not absolute begins at the folder of `beside`.
-        beside: A file, or the name of what is no file (a prompt): then a path begins at the working directory.
+        beside: A file, or the name of something that is not a file (a prompt): then a path begins at the working
+            directory.
 
     Raises:
         ViewError: There is no such file, or it holds a statement with a head.
@@ -36,7 +37,7 @@ def read_query(path: str | Path, beside: str) -> ViewText:
 
 
 def calling_file(frame: FrameType | None) -> str:
-    """The file of the code that calls the function of a frame; empty if nobody can tell."""
+    """The file of the code that calls the function of a frame; empty if it is not known."""
     caller = None if frame is None else frame.f_back
     return "" if caller is None else caller.f_code.co_filename
 

@@ -47,7 +47,7 @@ class DeclaredColumn:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a file says.
+    """The statement of a file, as values.
 
     Args:
         name: The parts of the view's name.
@@ -55,7 +55,7 @@ class Statement:
         key: The columns of PRIMARY KEY.
         expectations: The conditions of EXPECT.
         comment: What the view is.
-        partitioned_by: The columns that lay the files out.
+        partitioned_by: The columns by which the files are partitioned.
         clustered_by: The columns of liquid clustering.
         properties: The table properties.
         refresh: The refresh policy; None if the file names none.
@@ -108,7 +108,7 @@ def expectations_of(text: str, statement: Statement, file: str | None = None) ->
     """What the statement expects of each row of its table.
 
     Raises:
-        ViewError: An expectation has no condition on the columns of one row, or a name that no check can have.
+        ViewError: An expectation has no condition on the columns of one row, or a name that no asset check can have.
     """
     return tuple(_expectation(text, each, file) for each in statement.expectations)
 
@@ -130,7 +130,7 @@ def _expectation(text: str, expectation: Expectation, file: str | None) -> Expec
 _COLUMN_ENDS = ("NOT", "NULL", "COMMENT", "CONSTRAINT", "PRIMARY", "MASK", "DEFAULT", "GENERATED")
 """The words that end the type of a column."""
 _KEY_OPTIONS = ("NOT", "ENFORCED", "NORELY", "RELY", "DEFERRABLE", "INITIALLY", "DEFERRED")
-"""What Databricks allows after a primary key, and what changes nothing here."""
+"""Options that Databricks allows after a primary key, and that change nothing here."""
 
 
 def _statement(reader: TokenReader) -> Statement:
@@ -158,7 +158,7 @@ def _name(reader: TokenReader) -> tuple[str, ...]:
 
 
 def _with_elements(reader: TokenReader, statement: Statement) -> Statement:
-    """The statement with what stands in the parentheses after its name: columns and constraints."""
+    """The statement with the columns and constraints in the parentheses after its name."""
     while True:
         if reader.peek_word("CONSTRAINT", "PRIMARY", "FOREIGN", "CHECK", "EXPECT"):
             statement = _with_constraint(reader, statement)
@@ -189,7 +189,7 @@ def _with_constraint(reader: TokenReader, statement: Statement) -> Statement:
 
 
 def _with_key(reader: TokenReader, statement: Statement, begin: Token, column: str | None = None) -> Statement:
-    """The statement with the key that PRIMARY begins: of a column, or the columns that follow in parentheses."""
+    """The statement with the key after PRIMARY: the column it is written at, or the columns in parentheses after it."""
     reader.expect("KEY")
     key = reader.names() if column is None else (column,)
     while reader.accept(*_KEY_OPTIONS):
@@ -245,7 +245,7 @@ def _type(reader: TokenReader) -> str | None:
 
 
 def _with_clause(reader: TokenReader, statement: Statement, clauses: dict[str, Token]) -> Statement:
-    """The statement with the clause that comes next; `clauses` holds the word that begins each of those before."""
+    """The statement with the clause that comes next; `clauses` holds the first word of each clause so far."""
     begin = reader.next()
     word = begin.text.upper()
     if word in clauses:
@@ -291,7 +291,7 @@ def _refresh(reader: TokenReader) -> Refresh:
 
 
 def _refuse_unknown_columns(reader: TokenReader, statement: Statement, clauses: Mapping[str, Token]) -> None:
-    """Refuses a key or a layout by columns that the list of columns lacks."""
+    """Refuses two layouts at once, and a key or a layout by columns that the list of columns lacks."""
     if statement.partitioned_by and statement.clustered_by:
         reader.refuse("a table is partitioned or clustered, not both", "Remove one of the clauses.", clauses["CLUSTER"])
     declared = {column.name.lower() for column in statement.columns}

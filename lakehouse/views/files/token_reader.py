@@ -1,4 +1,4 @@
-"""Reads tokens one by one, and refuses another token than it is asked for."""
+"""Reads tokens one by one, and refuses a token other than the expected one."""
 
 from dataclasses import dataclass
 from typing import NoReturn
@@ -9,13 +9,13 @@ from lakehouse.views.view_text import Origin, view_error
 
 @dataclass
 class TokenReader:
-    """A place in the tokens of a text, which moves on as they are taken.
+    """A place in the tokens of a text, which moves on as tokens are taken.
 
     Args:
         text: The text.
         tokens: Its tokens.
         origin: Where it begins.
-        at: The number of the next token.
+        at: The index of the next token.
     """
 
     text: str
@@ -28,7 +28,7 @@ class TokenReader:
         return self.at == len(self.tokens)
 
     def next(self) -> Token:
-        """The next token; at the end a symbol without letters."""
+        """The next token; at the end of the text, an empty symbol."""
         return Token(TokenKind.SYMBOL, "", len(self.text)) if self.is_at_end else self.tokens[self.at]
 
     def take(self) -> Token:
@@ -64,7 +64,7 @@ class TokenReader:
         return self.take()
 
     def string(self) -> str:
-        """The value of a text."""
+        """The value of the text in quotes that comes next."""
         if self.next().kind is not TokenKind.TEXT:
             self.refuse_next("a text in quotes")
         return self.take().value
@@ -95,7 +95,7 @@ class TokenReader:
         return tuple(names)
 
     def in_parentheses(self, what: str) -> str:
-        """What stands between parentheses, letter by letter."""
+        """The text between parentheses, letter by letter."""
         self.expect_symbol("(")
         inner, depth = list[Token](), 1
         while depth:

@@ -1,4 +1,4 @@
-"""A text over pinned tables: what was read of these, and the result under the names and types that a head declares."""
+"""A text over pinned tables: what was read of them, and the result under the names and types that a head declares."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ READ_AS = {
     "spark.sql.groupByAliases": ("true", "an alias after GROUP BY would be no column"),
     "spark.sql.lateralColumnAlias.enableImplicitResolution": ("true", "an alias in SELECT would be no column there"),
 }
-"""Settings of a session: the value under which Spark reads a text as its algebra does, and what would be otherwise."""
+"""Session settings: the value under which Spark reads a text as its algebra does, and what another value would do."""
 
 
 _AT = re.compile(r"\(line (\d+), pos (\d+)\)")
@@ -68,7 +68,7 @@ class BoundText:
         """A text over pinned tables.
 
         Raises:
-            ViewError: A view cannot be kept of the text.
+            ViewError: The text cannot be kept as a view.
         """
         refuse_other_dialect(spark)
         execution = Execution(spark, tables, text.args)
@@ -116,7 +116,7 @@ class BoundText:
 
     @property
     def whole(self) -> Whole | None:
-        """Why all rows are computed, if what was read says so; else None."""
+        """Why all rows are computed, if that follows from what was read; else None."""
         if not self.reads:
             return Whole(NeedOfAllRows.NO_SOURCE, "it follows no source")
         contents = {table.name: table.content for table in self.reads.values()}
@@ -127,7 +127,7 @@ class BoundText:
         return Whole(NeedOfAllRows.BEGINNING, f"'{next(iter(whole))}' is read for the first time") if whole else None
 
     def _not_read(self, error: ParseException) -> ViewError:
-        """The refusal of a text whose grammar Spark does not know either, at its place in the text."""
+        """The refusal of a text that Spark cannot parse either, at the place of the error in the text."""
         try:
             self.execution.spark.sql(self.text.text, dict(self.text.args))
         except PySparkException as of_text:
@@ -145,24 +145,24 @@ class BoundText:
         )
 
     def as_declared(self, rows: DataFrame) -> DataFrame:
-        """Rows of the query under the columns of the view."""
+        """Rows of the query under the names and types that the view declares."""
         try:
             return with_declared_columns(rows, self.text)
         except ViewError as error:
             raise with_place(error, self.text.origin) from error.__cause__
 
     def plan(self, touch: tuple[str, ...]) -> TouchedPlan:
-        """How the keys of some columns of the result are found, by the tables that have changed.
+        """How touched keys, in some columns of the result, are found for the tables that have changed.
 
         Raises:
             ViewError: The result has no such column.
-            NotFollowedError: No step can compute it.
+            NotFollowedError: No step can compute the keys.
         """
         return self.analysis.plan(touch, [name for name, table in self.reads.items() if not table.is_empty])
 
 
 def refuse_other_dialect(spark: SparkSession) -> None:
-    """Refuses a session that reads a text otherwise: changes would be followed by columns that the text does not mean.
+    """Refuses a session that reads SQL differently: changes would be followed by columns that the text does not mean.
 
     Raises:
         ViewError (VIEW_SETTING): A setting has another value.
@@ -177,7 +177,7 @@ def refuse_other_dialect(spark: SparkSession) -> None:
 
 
 def types_of(schema: StructType) -> dict[str, str]:
-    """The columns of a table, and their types as SQL says them: two CHARs of other lengths are two types."""
+    """The columns of a table, each with its type as SQL: CHARs of different lengths are different types."""
     return {field.name: char_type(field) or field.dataType.simpleString() for field in schema.fields}
 
 
@@ -189,7 +189,7 @@ def are_as_read(columns: Sequence[str], read: Sequence[str]) -> bool:
 
     Args:
         columns: The columns as Spark has them.
-        read: The columns as the text was read; an expression without a name has its words.
+        read: The columns as the text was read; an expression without a name is called by its words.
     """
     if len(columns) != len(read):
         return False
@@ -198,7 +198,7 @@ def are_as_read(columns: Sequence[str], read: Sequence[str]) -> bool:
 
 
 def with_declared_columns(frame: DataFrame, text: ViewText) -> DataFrame:
-    """The rows of a query under the names and types that are declared, by position, without the NULLs it refuses.
+    """The rows of a query under the declared names and types, by position, with an error where a NULL is refused.
 
     Raises:
         ViewError: INSERT would not cast a column to its declared type.
@@ -251,12 +251,12 @@ def _cast(name: str, column: OutputColumn, given: DataType) -> str:
 
 
 def keeps_keys_apart(key: DataType, column: DataType) -> bool:
-    """Whether two keys are two values of a column to whose type they are cast."""
+    """Whether two different keys stay different if they are cast to the type of a column."""
     return key == column or (not isinstance(key, StringType) and widens(key, column))
 
 
 def convert_keys(keys: Local | DataFrame, columns: Sequence[str], fields: Sequence[StructField]) -> Local | DataFrame:
-    """Columns of keys under the names and types of others. Spark is asked only where a type differs."""
+    """Columns of keys under the names and types of some fields. `Local` keys need Spark only if a type differs."""
     frame = keys.frame if isinstance(keys, Local) else keys
     kinds = {field.name.lower(): field.dataType for field in frame.schema.fields}
     if isinstance(keys, Local) and all(

@@ -35,8 +35,8 @@ class OfKeys:
     Args:
         rows: The rows.
         touched: The keys.
-        plan: How they were computed.
-        need: Why all of a followed table is read; None if none is.
+        plan: How the rows were computed.
+        need: Why followed tables are read whole; None if none is.
         read_whole: Which tables are read whole, and why, as a clause; None if none is.
     """
 
@@ -69,9 +69,9 @@ def compute(
     Args:
         bound: The text over its pinned tables.
         refresh: The policy of the table.
-        table_rows: Says how many rows the table holds; None if nobody knows.
+        table_rows: Gives the number of rows in the table; None if it is not known.
         is_replaceable: Whether all rows may replace the table, which costs less than a comparison.
-        owned: Takes the keys whose rows the table owns, by the names of their columns in the table.
+        owned: Leaves out keys whose rows are frozen, given the names of the keys' columns in the table.
 
     Raises:
         ViewError: Changes cannot be followed.
@@ -106,7 +106,7 @@ def compute(
 
 
 def _too_many(number: int, refresh: Refresh, of: int | None, *, is_replaceable: bool) -> Whole | None:
-    """Why all rows take less work than those of so many keys; None if they do not."""
+    """Why all rows take less work than the rows of this many keys; None if they do not."""
     limit = limits()
     share = limit.touched_share if number <= limit.driver_rows else limit.many_touched_share
     if is_replaceable and of is not None and of > limit.compared_rows:
@@ -121,7 +121,7 @@ def _too_many(number: int, refresh: Refresh, of: int | None, *, is_replaceable: 
 def find_keys(
     bound: BoundText, plan: TouchedPlan, owned: OwnedKeys = lambda keys, _: keys
 ) -> Local | DataFrame | str | None:
-    """The touched keys as the last step gives them; None if there are none; a clause that says why every key counts."""
+    """The touched keys as the last step gives them; None if there are none; or why every key counts, as a clause."""
     if plan.touched is None:
         return None
     why = why_every_key(bound.query, plan, bound.execution.tables)
@@ -132,7 +132,7 @@ def find_keys(
 
 
 def _of_keys(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame, number: int) -> Whole | OfKeys:
-    """The rows of the keys, of which there are so many."""
+    """The rows of the keys; `number` is how many keys there are."""
     needed = rows_plan(bound.query, plan, _facts(bound, plan, keys), bound.facts.small)
     bound.execution.run(needed.steps)
     result = bound.execution.frame(needed.text)
@@ -146,7 +146,7 @@ def _of_keys(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame, numbe
 
 
 def _read_whole(bound: BoundText, plan: TouchedPlan, needed: RowsPlan) -> tuple[NeedOfAllRows | None, str | None]:
-    """Which followed tables are read whole: in each run, or because NULL or a constant is among these keys."""
+    """Why followed tables are read whole (in each run, or for NULL or a constant among these keys), and which."""
     clauses = [why for each in (plan, needed) if (why := each.why_read_whole(bound.reads)) is not None]
     if not clauses:
         return None, None
@@ -161,7 +161,7 @@ def number_of(keys: Local | DataFrame) -> int:
 
 
 def _facts(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame) -> KeyFacts:
-    """What is known of the keys. Of keys that are not at the driver nothing is known."""
+    """What is known of the keys: nothing, if they are not at the driver."""
     assert plan.touched is not None, "these keys are of a step"
     if not isinstance(keys, Local):
         return KeyFacts(plan.touched, frozenset(), lambda _column, _constant: True)
@@ -178,7 +178,7 @@ def _facts(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame) -> KeyF
 def touched_keys(
     bound: BoundText, plan: TouchedPlan, rows: DataFrame, keys: Local | DataFrame, number: int
 ) -> Touched | None:
-    """The keys under the names and types of the result; None if two of them may be one there."""
+    """The keys under the names and types of the result; None if two keys may become one there."""
     places = {output.name.lower(): place for place, output in enumerate(bound.query.outputs)}
     fields = [rows.schema.fields[places[name.lower()]] for name in plan.touch]
     columns = touch_columns(bound.query, plan.touch)
@@ -193,11 +193,11 @@ def touched_keys(
 
 
 _LIST = re.compile(r"SELECT (?:DISTINCT )?\w+(?:, \w+)* FROM")
-"""Columns that are handed on from one relation to the next."""
+"""A SELECT that only hands columns on from one relation to the next."""
 
 
 def why_every_key(query: Query, plan: TouchedPlan, tables: Mapping[str, PinnedTable]) -> str | None:
-    """Why the keys of a plan may be others than those of the tables, as a clause; None if the feeds tell them."""
+    """Why keys that are found by the feeds may differ from those in the tables, as a clause; None if they do not."""
     for name, table in tables.items():
         if not isinstance(table, SourceRead) or not isinstance(table.content, Feed):
             continue
@@ -214,14 +214,14 @@ def why_every_key(query: Query, plan: TouchedPlan, tables: Mapping[str, PinnedTa
 
 
 def _columns_of_changes(plan: TouchedPlan, table: str) -> frozenset[str]:
-    """The columns of a table's changes that the steps take, in lower case."""
+    """The columns of a table's changes that the steps use, in lower case."""
     places = (place for step in plan.steps for place in step.sql if isinstance(place, SourceRows))
     of_changes = (place for place in places if place.table == table and place.image in CHANGES)
     return fold(column for place in of_changes for column in place.columns)
 
 
 def _may_differ(feed: Feed, columns: Collection[StructField]) -> bool:
-    """Whether a value may be another one in the table. Spark is asked only where the rows at the driver do not say."""
+    """Whether the table may hold other values than the feed. Asks Spark only if rows at the driver leave it open."""
     images = feed.rows
     if isinstance(images, Local) and all(are_exact(images.column(one.name), one.dataType) for one in columns):
         return False
@@ -229,7 +229,7 @@ def _may_differ(feed: Feed, columns: Collection[StructField]) -> bool:
 
 
 def _decides(query: Query, plan: TouchedPlan, table: str, column: str) -> bool:
-    """Whether a step computes with a column, and does not just list which rows moved. In doubt a step does."""
+    """Whether a step computes with a column, and does not only list which rows moved. In doubt, a step does."""
     scans = (node for node in nodes_of(query.root) if isinstance(node, Scan) and node.table == table)
     uniques = {unique for scan in scans for unique, own in scan.names.items() if own.lower() == column.lower()}
     own_name = re.compile(rf"\b{re.escape(column)}\b", re.IGNORECASE)

@@ -1,6 +1,6 @@
-"""From the keys of a step to the condition that a row has one: literals, which leave out files, or a semi-join.
+"""From the keys of a step to the condition that a row has one of them: literals, which leave out files, or a semi-join.
 
-Named parameters are put into SQL text as literals, too: Delta's parser hands none of their values on to Spark's.
+Named parameters also become literals in the SQL text, because Delta's parser does not pass their values on to Spark's.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ _KEY = "__view_key_"
 
 
 def query(spark: SparkSession, sql: Iterable[str | DataFrame], args: Mapping[str, Any]) -> DataFrame:
-    """A query over frames. Braces of its text are its own, and not those by which Python binds frames."""
+    """A query over frames. Braces in its text are escaped, because `spark.sql` binds frames by braces."""
     frames, texts = dict[int, DataFrame](), list[str]()
     for part in sql:
         if isinstance(part, str):
@@ -35,7 +35,7 @@ def query(spark: SparkSession, sql: Iterable[str | DataFrame], args: Mapping[str
             frames[id(part)] = part
             texts.append(f"{{frame_{id(part)}}}")
     text = "".join(texts)
-    if not frames:  # Spark then takes the text as it is
+    if not frames:  # without frames, Spark takes the text literally
         text = text.replace("{{", "{").replace("}}", "}")
     return spark.sql(text, None, **{f"frame_{number}": frame for number, frame in frames.items()})
 
@@ -96,7 +96,7 @@ def _literals(
     if not all(map(_are_compared_as_they_are, _types(frame, restriction), (kinds[each.lower()] for each in columns))):
         return None
     types = column_types(keys.schema)
-    # Delta leaves out files for a column that stands alone; beside an operator an expression stands in parentheses.
+    # Delta leaves out files only for a bare column; an expression needs parentheses next to an operator.
     operands = [
         f"({expression})" if column is None else quote(column)
         for (expression, _), column in zip(restriction.pairs, restriction.columns, strict=True)
@@ -105,7 +105,7 @@ def _literals(
 
 
 def _types(frame: DataFrame, restriction: Restriction) -> list[DataType]:
-    """The types of the expressions over a row. Spark is asked only where one is no column."""
+    """The types of the expressions over a row. Spark is asked only if one is not a column."""
     kinds = {column.name.lower(): column.dataType for column in frame.schema.fields}
     named = restriction.columns
     if all(name is not None and name.lower() in kinds for name in named):
@@ -114,7 +114,7 @@ def _types(frame: DataFrame, restriction: Restriction) -> list[DataType]:
 
 
 def _are_compared_as_they_are(row: DataType, key: DataType) -> bool:
-    """Whether neither value is converted before both are compared: types are equal, or are both of whole numbers."""
+    """Whether Spark converts neither value before it compares them: equal types, or both of whole numbers."""
     return row == key or (type(row) in INTEGERS and type(key) in INTEGERS)
 
 
@@ -135,7 +135,7 @@ def with_values(sql: str, args: Mapping[str, Any]) -> str:
 
 
 def _values_in(sql: str, args: Mapping[str, Any]) -> Iterator[tuple[Token, str]]:
-    """What stands in the place of the colon and of the name of each parameter; two colons are a cast."""
+    """What replaces the colon and the name of each parameter; two colons are a cast."""
     sequence = tuple(cut(sql))
     for before, colon, name in zip((None, *sequence), sequence, sequence[1:], strict=False):
         is_cast = before is not None and before.is_symbol(":") and before.end == colon.start

@@ -1,7 +1,7 @@
-"""What in the plan of a PySpark asset gives other rows in each run: limits, samples, chance, the clock.
+"""What in the plan of a PySpark asset may give other rows in each run: limits, samples, chance, the clock.
 
-A plan can be seen where a client of Spark Connect sends it: as a protocol buffer. Nothing is said of what cannot be
-seen: a plan of classic Spark, a function in Python.
+A plan can be inspected if a client of Spark Connect sends it, as a protocol buffer. Nothing is reported about what
+cannot be inspected: a plan of classic Spark, a function in Python.
 """
 
 from collections.abc import Iterator
@@ -19,24 +19,24 @@ _CUTS = {"limit": "A limit", "tail": "A limit", "offset": "An offset", "sample":
 
 
 def doubts(rows: DataFrame) -> tuple[str, ...]:
-    """Why the rows that an asset returned may be others in the next run, as sentences; none of what cannot be seen."""
+    """Why the rows that an asset returned may differ in the next run, as sentences; none if no plan can be seen."""
     plan: Any = getattr(rows, "_plan", None)
     if plan is None:
         return ()
     try:
-        with catch_warnings(action="ignore"):  # the client says again what it says when the plan is carried out
+        with catch_warnings(action="ignore"):  # the client repeats these warnings when the plan runs
             return doubts_of_plan(plan.to_proto(rows.sparkSession.client).root)
-    except Exception:  # another PySpark has other names inside: then nothing can be seen
+    except Exception:  # other versions of PySpark have other internals: nothing can be inspected
         return ()
 
 
 def doubts_of_plan(plan: Any) -> tuple[str, ...]:
-    """Why the rows of a relation may be others in the next run, as sentences."""
+    """Why the rows of a relation may differ in the next run, as sentences."""
     return tuple(dict.fromkeys(sentence for message in _messages(plan) for sentence in _doubts_of(message)))
 
 
 def _messages(message: Any) -> Iterator[Any]:
-    """A message of a protocol buffer and all messages in it; texts by name, such as options, are none."""
+    """A message of a protocol buffer and all messages in it, except the entries of maps, such as options."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None and not field.message_type.GetOptions().map_entry:
@@ -45,7 +45,7 @@ def _messages(message: Any) -> Iterator[Any]:
 
 
 def _doubts_of(message: Any) -> Iterator[str]:
-    """What a relation or an expression itself gives otherwise in each run."""
+    """Why a relation or an expression by itself gives something else in each run, as sentences."""
     oneofs = message.DESCRIPTOR.oneofs_by_name
     kind = next((message.WhichOneof(name) for name in ("rel_type", "expr_type") if name in oneofs), None)
     if kind in _CUTS and not (kind == "limit" and message.limit.limit == 0):
@@ -65,10 +65,10 @@ def _doubts_of(message: Any) -> Iterator[str]:
 
 
 def _calls(text: str) -> Iterator[str]:
-    """The functions that a text of SQL calls, in lower case; some of the clock need no brackets."""
+    """The functions that SQL text calls, in lower case; some functions of the clock need no brackets."""
     try:
         sequence = tokens(text)
-    except ViewError:  # a text that is cut otherwise than Spark cuts it
+    except ViewError:  # the text cannot be cut into tokens as Spark cuts it
         return
     for token, following in pairwise((*sequence, Token(TokenKind.SYMBOL, ";", 0))):
         is_called = following.is_symbol("(") or token.is_word("CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP")

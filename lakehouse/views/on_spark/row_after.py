@@ -1,4 +1,4 @@
-"""One row of all rows: what it was, less the rows of touched keys as they were, and with those as they are."""
+"""One row made of all rows: its old value, less the rows of touched keys before the changes, plus those after."""
 
 from dataclasses import dataclass, replace
 
@@ -15,7 +15,7 @@ from lakehouse.views.steps.one_row import AggregateFunction, OneRow, Total
 
 _UNKNOWN = "__unknown"
 _MOST_PLACES = 30
-"""Sums of numbers with more decimal places do not fit together into a decimal."""
+"""Sums of numbers with more decimal places than this may not fit into one decimal type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,10 @@ class _Column:
 
     Args:
         field: Its name and type.
-        count: How many values rows have for it.
-        made: What they make of these values.
-        now: Its value, over what it `was`, and the two of the rows that `went` and `came`.
+        count: How many values some rows have for it.
+        made: What the aggregate makes of the values of these rows.
+        now: Its value after the changes, computed from what it was (`was_`) and from `count` and `made` of the rows
+            that went (`went_`) and came (`came_`).
     """
 
     field: StructField
@@ -36,7 +37,7 @@ class _Column:
 
     @classmethod
     def of(cls, place: int, total: Total, field: StructField, kind: DataType | None) -> "_Column":
-        """The column at a place, whose values are of a kind; None of count(*)."""
+        """The column at a position; `kind` is the type of its values, None for count(*)."""
         value = "1" if total.value is None else quote(total.value)
         was, went, came = f"was_{place}", f"went_{place}", f"came_{place}"
         went_n, came_n = f"went_n_{place}", f"came_n_{place}"
@@ -47,7 +48,7 @@ class _Column:
             case AggregateFunction.SUM:
                 places = _places(kind)
                 made = f"try_sum(CAST({value} AS DECIMAL(38,{places})))"
-                exact = f"DECIMAL(36,{places})"  # two sums of three such numbers have 38 digits
+                exact = f"DECIMAL(36,{places})"  # was - less + more then has 38 digits
                 less, more = (
                     f"CASE WHEN {count} = 0 THEN CAST(0 AS {exact}) ELSE try_cast({side} AS {exact}) END"
                     for side, count in ((went, went_n), (came, came_n))
@@ -71,18 +72,18 @@ def _places(kind: DataType | None) -> int:
 
 
 def row_after(table: DataFrame, schema: StructType, below: BoundText, of_keys: OfKeys, one: OneRow) -> DataFrame | str:
-    """The one row after changes; else why it does not follow from what it was, as a clause.
+    """The one row after the changes; else why it does not follow from the row before, as a clause.
 
-    An extreme value that went, and a sum of 0 of which nobody knows whether a value is left, are not guessed.
+    The row is not guessed if a minimum or maximum went, or if a sum is 0 and it is not known whether a value is left.
 
     The counting algorithm: Gupta and Mumick, "Maintenance of Materialized Views" (1995).
 
     Args:
         table: The table, which holds the row before the changes.
         schema: The columns of the row.
-        below: The text of the rows of which it is one.
-        of_keys: These rows as they are, of touched keys.
-        one: What its columns are.
+        below: The text of the rows from which it is made.
+        of_keys: Those of these rows that have touched keys, after the changes.
+        one: How its columns are computed.
     """
     kinds = {field.name: field.dataType for field in of_keys.rows.schema.fields}
     of_totals = [None if total.value is None else kinds[total.value] for total in one.totals]
@@ -123,7 +124,7 @@ def _row(table: DataFrame, columns: list[_Column], went: DataFrame, came: DataFr
     was = table.selectExpr(*(f"{quote(each.field.name)} AS was_{place}" for place, each in enumerate(columns)))
     names = [quote(each.field.name) for each in columns]
     now = (f"{each.now} AS {name}" for each, name in zip(columns, names, strict=True))
-    # A value is unknown if there should be one, or if something went of nothing.
+    # A column is unknown if it should have a value and has none, or if values went from a column without any.
     unknown = " OR ".join(
         f"({name} IS NULL AND NOT (was_{place} IS NULL AND came_n_{place} = 0)) "
         f"OR (was_{place} IS NULL AND went_n_{place} > 0)"
@@ -147,7 +148,7 @@ def _rows_before(below: BoundText, of_keys: OfKeys) -> DataFrame | str:
 
 
 def _source_before(read: SourceRead) -> DataFrame | str:
-    """A source as it was before the changes; else why it cannot be read so, as a clause."""
+    """A source as it was before the changes; else why it cannot be read like that, as a clause."""
     match read.content:
         case Nothing():
             return read.source

@@ -1,4 +1,4 @@
-"""What a run, or its forecast, knows of a view: its text over the tables, its key, and what it says of itself."""
+"""What a run, or its forecast, knows of a view: its text over the tables, its key, and its report."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -26,8 +26,8 @@ def bind(spark: Callable[[], SparkSession], run: Run, text: ViewText) -> BoundTe
     """A text over the tables that a run has pinned.
 
     Raises:
-        ViewError: The text names other tables than the inputs, or a view cannot be kept of it; or the run is about
-            partitions, and their column is computed.
+        ViewError: The text names other tables than the inputs, or cannot be kept as a view; or the run is for
+            partitions by a computed column.
     """
     inputs = {name: read for name in run.asset.inputs if (read := run.read_of(name)) is not None}
     refuse_other_inputs(text, inputs, run.name)
@@ -43,7 +43,7 @@ def bind(spark: Callable[[], SparkSession], run: Run, text: ViewText) -> BoundTe
 
 
 def _facts_of(run: Run, sources: Mapping[str, Source], followed: tuple[str, ...] = ()) -> TableFacts:
-    """What is known of the tables of a text, by the names that it has for them, by their declarations and logs."""
+    """What declarations and logs show about the tables of a text, under the names that the text has for them."""
     table = run.table
     return TableFacts(
         followed,
@@ -57,10 +57,10 @@ def _facts_of(run: Run, sources: Mapping[str, Source], followed: tuple[str, ...]
 
 
 def analysis_by_logs(text: ViewText, run: Run, sources: Mapping[str, Source], followed: Collection[str]) -> Analysis:
-    """What a text says over its tables as their logs have them; Spark is started only for a log that it alone reads.
+    """The analysis of a text over its tables as their logs describe them; Spark is started only if a log needs it.
 
     Raises:
-        ViewError: A view cannot be kept of the text.
+        ViewError: The text cannot be kept as a view.
     """
     inputs = {table: text.input_of(table) for table in names_in(text.text)}
     of_text = {table: sources[name] for table, name in inputs.items()}
@@ -103,7 +103,7 @@ def with_key(run: Run, analysis: Analysis) -> Run:
 
     Raises:
         ViewError: The text names touch columns under which a run would see only some of the rows of a key, and the
-            table asks how many there are.
+            table checks how many rows a key has.
     """
     key = run.table.key_columns or analysis.key or ()
     if run.table.asks_for_unique_keys:
@@ -112,7 +112,7 @@ def with_key(run: Run, analysis: Analysis) -> Run:
 
 
 def report_of(run: Run, bound: BoundText, computed: str, followed: tuple[str, ...]) -> ViewReport:
-    """What a view says of itself in its run."""
+    """What a view reports about its run."""
     sources = {table: run.asset.inputs[bound.text.input_of(table)] for table in bound.execution.tables}
     query = bound.analysis.read
     origins = (

@@ -19,7 +19,7 @@ from lakehouse.views.on_spark.key_conditions import query, restrict, with_values
 from lakehouse.views.plan import CHANGES, Found, Image, Restriction, SourceRows, Sql, Step
 
 PinnedTable: TypeAlias = SourceRead | DataFrame
-"""A table of a text: one whose changes are followed, or the rows of a snapshot, which has none."""
+"""A table of a text: a source whose changes are followed, or the rows of a snapshot, which has no changes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +39,10 @@ class Execution:
     _frames: dict[SourceRows, DataFrame] = field(default_factory=dict[SourceRows, DataFrame], init=False)
 
     def run(self, steps: Sequence[Step], last: Callable[[DataFrame], DataFrame] = lambda keys: keys) -> None:
-        """Computes steps one after the other. The rows of each come to the driver if they are few.
+        """Computes steps one after the other. The rows of a step come to the driver if they are few.
 
-        A step with many rows stays where Spark has computed it. What follows from many rows may still be few. `last`
-        takes some rows of the last step, before they are computed.
+        Many rows stay where Spark has computed them; the rows of later steps may still be few. `last` selects some rows
+        of the last step, before they are computed.
         """
         for place, step in enumerate(steps, 1):
             keys = self.frame(step.sql)
@@ -50,7 +50,7 @@ class Execution:
             self._keys[step.name] = rows if isinstance(rows, Local) else _to_send(rows)
 
     def over(self, tables: Mapping[str, PinnedTable]) -> "Execution":
-        """The plans over other rows of the tables, with the rows of the steps so far."""
+        """The same plans over other rows of the tables, with the rows of the steps so far."""
         other = Execution(self.spark, tables, self.args)
         other._keys.update(self._keys)
         return other
@@ -64,14 +64,14 @@ class Execution:
         return query(self.spark, map(self._place, sql), self.args)
 
     def bind(self, rows: SourceRows) -> SourceRows:
-        """A place of rows with the value of each named parameter in its restrictions."""
+        """A place of rows, with values in place of the named parameters in its restrictions."""
         return replace(rows, any_of=tuple(tuple(map(self._bound, each)) for each in rows.any_of))
 
     def _bound(self, one: Restriction) -> Restriction:
         return replace(one, pairs=tuple((with_values(text, self.args), key) for text, key in one.pairs))
 
     def source(self, table: str) -> DataFrame:
-        """The rows of a table, pinned."""
+        """The rows of a table at its pinned version."""
         match self.tables[table]:
             case SourceRead() as read:
                 return read.source
@@ -109,7 +109,7 @@ class Execution:
                 assert_never(rows.image)
 
     def _follows_from_few(self, sql: Sql) -> bool:
-        """Whether a query is about keys and changes that are all at the driver."""
+        """Whether all keys and changes that a query uses are at the driver."""
         keys = (self._keys[step] for step in _steps_in(sql))
         return all(isinstance(each, Local) for each in keys) and all(map(self._is_at_driver, _images_in(sql)))
 
@@ -119,15 +119,15 @@ class Execution:
 
 
 def _to_send(rows: DataFrame) -> DataFrame:
-    """The computed rows of a step: sent to the other side of a join if they are not too many for that.
+    """The computed rows of a step: Spark broadcasts them in a join if they are not too many for that.
 
-    Spark knows no size of rows that it keeps, and would shuffle both sides.
+    Spark does not know the size of rows that it keeps, and would shuffle both sides.
     """
     return F.broadcast(rows) if rows.count() <= limits().broadcast_rows else rows
 
 
 def _steps_in(sql: Sql) -> Iterator[str]:
-    """The steps that a query goes by."""
+    """The steps whose rows a query uses."""
     for place in sql:
         match place:
             case str():
@@ -144,12 +144,12 @@ def _images_in(sql: Sql) -> Iterator[SourceRows]:
 
 
 def _images(read: SourceRead, *changes: str) -> DataFrame:
-    """The source's columns of the changes of some types."""
+    """The changes of some types, in the source's columns."""
     return read.feed.where(F.col(CHANGE).isin(*changes)).drop(*LOG_NAMES)
 
 
 def _moved_rows(read: SourceRead, columns: tuple[str, ...]) -> DataFrame:
-    """The distinct rows, of some columns, that the source has more or fewer of than before: changes may cancel."""
+    """The distinct rows, in some columns, that the source has more or fewer of than before: changes may cancel out."""
     match read.content:
         case Feed(rows=Local() as images):
             net = _net(images, columns)
@@ -159,9 +159,9 @@ def _moved_rows(read: SourceRead, columns: tuple[str, ...]) -> DataFrame:
 
 
 def _net(images: Local, columns: tuple[str, ...]) -> Local | None:
-    """The rows, found at the driver; None if a column has a type with parts.
+    """These rows, found at the driver; None if a column is of a nested type.
 
-    Arrow groups values by their bytes. So it never takes two values for one that a query can tell apart.
+    Arrow groups values by their bytes. So it never merges two values that a query can tell apart.
     """
     rows = images.select(columns)
     if not all(type(column.dataType) in ATOMS for column in rows.schema.fields):
@@ -174,7 +174,7 @@ def _net(images: Local, columns: tuple[str, ...]) -> Local | None:
     summed = table.group_by(names).aggregate([(ONE, "sum")])
     # The sum of no row is NULL, as in Spark.
     moved = summed.filter(arrow.not_equal(summed.column(f"{ONE}_sum"), 0))
-    if not columns:  # Arrow counts the rows of a table by its columns
+    if not columns:  # an Arrow table without columns has no rows
         return Local(images.spark, StructType([StructField(ONE, LongType())]), moved.rename_columns([ONE]))
     return Local(images.spark, rows.schema, moved.select(names).rename_columns(list(columns)).cast(rows.arrow.schema))
 
@@ -184,7 +184,7 @@ def _net_by_spark(feed: DataFrame, columns: tuple[str, ...]) -> DataFrame:
     rows = feed.select(*names, F.when(F.col(CHANGE).isin(DELETE, BEFORE), -1).otherwise(1).alias(ONE))
     schema = feed.select(*names).schema
     unknown = [column.name for column in schema.fields if not can_be_told_apart(column.dataType)]
-    if unknown:  # Spark knows no DISTINCT of MAP and VARIANT: nothing cancels, and the column is NULL
+    if unknown:  # Spark has no DISTINCT for MAP and VARIANT: nothing cancels out, and the column is NULL
         return rows.drop(ONE).withColumns({name: F.lit(None).cast("int") for name in unknown})
     moved = net(rows, schema, identities(schema).values())
     return padding_like(schema, moved.drop(MORE)) if names else moved

@@ -1,4 +1,4 @@
-"""Results that the rows of their table and of touched keys tell together: the first of some rows, or one of all."""
+"""Results that follow from their table and the rows of touched keys: the first of some rows, or one row of all."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ _IS_LAST, _NUMBER = "__is_last", "__number"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OfTable:
-    """What the rows of a table and those of touched keys tell together.
+    """A result that follows from the rows of its table and those of touched keys.
 
     Args:
         rows: All rows of the result.
         of_keys: The rows of touched keys.
-        how: What they are, in words.
+        how: What the rows are, in words.
     """
 
     rows: DataFrame
@@ -41,7 +41,7 @@ class OfTable:
 
 
 def compute_above(bound: BoundText, refresh: Refresh, table: Callable[[], DataFrame]) -> Whole | OfTable | Unmoved:
-    """The rows that a table is to hold whose text takes the first of some rows, or makes one of them.
+    """The rows that a table is to hold, if its text takes the first of some rows, or makes one row of them.
 
     Args:
         bound: The text over its pinned tables.
@@ -68,7 +68,7 @@ def compute_above(bound: BoundText, refresh: Refresh, table: Callable[[], DataFr
 def _result(
     bound: BoundText, below: BoundText, above: FirstRows | OneRow | None, of_keys: OfKeys, table: DataFrame
 ) -> tuple[DataFrame | str, str]:
-    """The rows of the result, or why they are not told, as a clause; and what they are, in words."""
+    """The rows of the result, or why they do not follow, as a clause; and what they are, in words."""
     columns = ", ".join(of_keys.touched.columns)
     match above:
         case OneRow() as one:
@@ -83,7 +83,7 @@ def _result(
 
 
 def _number_of_values(above: FirstRows | OneRow | None, table: Callable[[], DataFrame]) -> int | None:
-    """How many values the one row counts, each of which is a key; None if it does not say."""
+    """How many values, each of them a key, the one row counts; None if it counts no keys."""
     if not isinstance(above, OneRow) or above.number is None:
         return None
     rows = small(table().select(F.col(quote(above.number)).cast("bigint").alias(_NUMBER)))
@@ -91,7 +91,7 @@ def _number_of_values(above: FirstRows | OneRow | None, table: Callable[[], Data
 
 
 def _too_many(of_keys: OfKeys, refresh: Refresh) -> str | None:
-    """Why all rows take less work than those of so many keys, as a clause; None if they do not."""
+    """Why all rows take less work than the rows of this many keys, as a clause; None if they do not."""
     match of_keys.touched.touched:
         case SomeKeys(most=int() as number) if number > limits().driver_rows:
             is_chosen = answer_by_policy(NeedOfAllRows.COST, refresh) is not PolicyAnswer.BY_KEYS
@@ -101,10 +101,10 @@ def _too_many(of_keys: OfKeys, refresh: Refresh) -> str | None:
 
 
 def first_rows(table: DataFrame, of_keys: OfKeys, query: Query) -> DataFrame | None:
-    """The first rows of a result after changes; None if they are not told by the table and the rows of touched keys.
+    """The first rows of a result after changes; None if they do not follow from the table and the rows of touched keys.
 
     The rows of untouched keys that are not in the table come after its last row. So the first rows are known if as many
-    as the LIMIT takes do not come after it, or if the table has fewer: then it holds all rows there were.
+    rows as the LIMIT takes do not come after it, or if the table has fewer rows than that: then it held all rows.
 
     Yi, Yu, Yang, Xia and Chen, "Efficient maintenance of materialized top-k views" (2003).
     """
@@ -138,7 +138,7 @@ _DIRECTIONS: Mapping[tuple[bool, bool], Callable[[Column], Column]] = {
 
 
 def _order(top: Top, query: Query, *, backwards: bool = False) -> list[Column]:
-    """The ORDER BY of a LIMIT over the columns of the result, or the opposite."""
+    """The ORDER BY of a LIMIT over the columns of the result, or the opposite order."""
     names = {output.column: exp.column(output.name, quoted=True) for output in query.outputs}
     return [
         _DIRECTIONS[each.descending ^ backwards, each.nulls_first ^ backwards](

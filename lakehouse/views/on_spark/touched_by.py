@@ -17,10 +17,10 @@ from lakehouse.views.view_text import ViewText
 
 
 def touched_by(sql: str, keys: str | Sequence[str], /, **tables: Changes | DataFrame) -> Touched:
-    """The keys that rows of a query have or had because one of its tables changed.
+    """The keys of the rows that a query's result gained or lost because its tables changed.
 
-    No key is left out, whatever the query: outer joins, joins of a table with itself, windows. A key may take columns
-    of several tables that changed together.
+    No key is left out, whatever the query: outer joins, joins of a table with itself, windows. A key may combine
+    columns of several tables that changed together.
 
     Args:
         sql: One query of Spark SQL over the tables.
@@ -29,7 +29,7 @@ def touched_by(sql: str, keys: str | Sequence[str], /, **tables: Changes | DataF
             no key.
 
     Raises:
-        ReadError: No changes, or no column is named.
+        ReadError: No changes are given, or no column is named.
         ViewError: Changes cannot be followed through the query, or the query names other tables.
     """
     columns = (keys,) if isinstance(keys, str) else tuple(keys)

@@ -34,7 +34,8 @@ def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tup
     """A block of SELECT.
 
     Raises:
-        ViewError: It says what cannot be kept.
+        ViewError: The block names a table or column that is unknown, ambiguous or not grouped.
+        NotFollowedError: The block has a part through which keys cannot follow changes.
     """
     block = Block(reading, ctes, outer)
     node, correlated = read_from(block, select)
@@ -63,16 +64,16 @@ def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tup
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _State:
-    """A block of which the rows are read, and what is still to do with them.
+    """A block whose rows are read, and what remains to be done with them.
 
     Args:
         block: The block.
         select: Its text.
         node: Its rows so far.
         projections: The columns of its SELECT, over the columns of the node.
-        correlated: Its conditions over columns of the query around.
+        correlated: Its conditions over columns of the surrounding query.
         qualify: The conditions of QUALIFY, over the columns of the node.
-        of_none: Of an aggregate of all rows, its aggregates if there are none.
+        of_none: For an aggregate over all rows, the value of each aggregate if there are no rows; else None.
     """
 
     block: Block
@@ -85,7 +86,7 @@ class _State:
 
 
 def _with_time_windows(block: Block, select: exp.Select, node: Node) -> Node:
-    """The rows of a block, each once for each interval of `window(...)` around its time."""
+    """The rows of a block, each repeated for every interval of `window(...)` that contains its time."""
     call = call_of(select)
     if call is None:
         return node
@@ -101,7 +102,7 @@ def _with_time_windows(block: Block, select: exp.Select, node: Node) -> Node:
 
 
 def _project(block: Block, select: exp.Select, node: Node) -> tuple[Node, tuple[Projection, ...]]:
-    """The rows with what generators of SELECT make of them, and the columns of SELECT."""
+    """The rows after the generators in SELECT, and the columns of SELECT."""
     projections: list[Projection] = []
     for item in select.expressions:
         if (star := _star(item)) is not None:
@@ -118,12 +119,12 @@ def _project(block: Block, select: exp.Select, node: Node) -> tuple[Node, tuple[
 
 
 def _is_generator(item: Expression) -> bool:
-    """Whether a column of SELECT makes several rows of one."""
+    """Whether a column of SELECT is a generator, which makes several rows from one."""
     return isinstance(item, exp.Aliases) or item.unalias().meta.get(CALLED) in GENERATORS
 
 
 def _name(reading: TextReading, item: Expression) -> str:
-    """The name of a column of SELECT: as the text gives it, or the words of an expression, of which none is a name."""
+    """The name of a column of SELECT: the one in the text, or words of its expression that are not an identifier."""
     match item:
         case exp.Alias():
             return item.alias
@@ -141,7 +142,7 @@ def _name(reading: TextReading, item: Expression) -> str:
 
 
 def _star(item: Expression) -> exp.Star | None:
-    """The star that a column of SELECT is."""
+    """The star, if a column of SELECT is one; else None."""
     return item if isinstance(item, exp.Star) else item.this if isinstance(item, exp.Column) and item.is_star else None
 
 
@@ -162,7 +163,7 @@ def _of_star(block: Block, item: Expression, star: exp.Star) -> list[Projection]
 
 
 def _exclusions(block: Block, name: Expression, outputs: tuple[Output, ...]) -> tuple[Output, ...]:
-    """The columns of a star that a name after EXCEPT means."""
+    """The columns of a star that a name after EXCEPT refers to."""
     parts = tuple(part.lower() for part in parts_of(name)) if isinstance(name, exp.Column | exp.Dot) else (name.name,)
     meant, fields = block.scope.find(tuple(part.lower() for part in parts))
     columns = {output.column for output in meant}
@@ -174,7 +175,7 @@ def _exclusions(block: Block, name: Expression, outputs: tuple[Output, ...]) -> 
 
 
 def _generate(block: Block, item: Expression, node: Node) -> tuple[Node, list[Projection]]:
-    """The rows that a generator in SELECT makes."""
+    """The rows that a generator in SELECT makes, and the columns that it adds to SELECT."""
     call = item.this if isinstance(item, exp.Aliases) else item.unalias()
     match item:
         case exp.Aliases():
@@ -191,7 +192,7 @@ def _generate(block: Block, item: Expression, node: Node) -> tuple[Node, list[Pr
 
 
 def _without_groups(state: _State) -> _State:
-    """A block without groups: its scalar subqueries join it, its marks are marked."""
+    """A block without groups, joined with its scalar subqueries and extended by its marks."""
     block, node = state.block, state.node
     items, marks = block.take()
     if items:
@@ -210,7 +211,7 @@ def _qualify(state: _State) -> tuple[Expression, ...]:
 
 
 def _group(state: _State, group: exp.Group | None) -> _State:
-    """A block with groups."""
+    """A block with its groups computed, and only those that HAVING keeps."""
     block, select = state.block, state.select
     items, marks = block.take()
     if marks:
@@ -241,11 +242,11 @@ def _group(state: _State, group: exp.Group | None) -> _State:
 
 
 _MOST_SETS = 16
-"""So many groupings are followed: each is a branch of the steps."""
+"""At most this many groupings are followed, because each becomes a branch of the steps."""
 
 
 def _sets(state: _State, grouping: Grouping, elements: list[Expression]) -> tuple[tuple[str, ...], ...]:
-    """The columns of each grouping, if GROUP BY has ROLLUP, CUBE or GROUPING SETS; each column is grouped by."""
+    """The columns of each grouping if GROUP BY has ROLLUP, CUBE or GROUPING SETS, else empty; groups by each column."""
     sets: list[tuple[str, ...]] = [()]
     for element in elements:
         more = _sets_of(state, grouping, element)
@@ -288,7 +289,7 @@ def _key(state: _State, key: Expression) -> Expression:
 
 
 def _group_of(block: Block, key: Expression) -> Expression:
-    """The column that decides a key: the start of an interval decides the interval."""
+    """What a key is grouped by: itself, but an interval of `window(...)` by its start, which determines it."""
     return column(block.window.start) if block.window is not None and key == block.window.part(()) else key
 
 
@@ -309,7 +310,7 @@ _NULL_OF_NONE = (
 
 
 def _empty(grouping: Grouping, correlated: tuple[Expression, ...]) -> dict[str, Expression]:
-    """What aggregates are if there are no rows; that matters where the rows are those that belong to a row."""
+    """The value of each aggregate over no rows, which a correlated subquery needs for a row without a match."""
     of_none: dict[str, Expression] = {}
     for name, aggregate in grouping.aggregates.items():
         bare = aggregate.this if isinstance(aggregate, exp.Filter) else aggregate
@@ -335,7 +336,7 @@ def _refuse_ungrouped(block: Block, node: Node, expressions: tuple[Expression, .
 
 
 def _refuse_correlation(state: _State) -> None:
-    """Raise if the row around a block decides more than which of its rows match."""
+    """Raise if the surrounding row decides more than which rows of the block match it."""
     select = state.select
     if not state.correlated:
         return
@@ -345,12 +346,12 @@ def _refuse_correlation(state: _State) -> None:
 
 
 def _has_windows(state: _State) -> bool:
-    """Whether a column of SELECT goes by a window."""
+    """Whether a column of SELECT has a window."""
     return any(each.expression.find(exp.Window) is not None for each in state.projections)
 
 
 def _window(state: _State) -> _State:
-    """A block with its windows, and its rows that QUALIFY keeps."""
+    """A block with its windows computed, and only the rows that QUALIFY keeps."""
     expressions = (*(each.expression for each in state.projections), *state.qualify)
     node, pulled = over_windows(state.block.reading, state.node, expressions)
     count = len(state.projections)
@@ -359,7 +360,7 @@ def _window(state: _State) -> _State:
 
 
 def _outputs(state: _State) -> tuple[Node, tuple[Output, ...], Mapping[str, Expression]]:
-    """The rows with the columns that SELECT computes, its columns, and what it computes."""
+    """The rows with the columns that SELECT computes, all columns of SELECT, and the expressions that it computes."""
     reading = state.block.reading
     outputs: list[Output] = []
     new: dict[str, Expression] = {}
@@ -375,13 +376,13 @@ def _outputs(state: _State) -> tuple[Node, tuple[Output, ...], Mapping[str, Expr
 
 
 def _of_none(state: _State, new: Mapping[str, Expression], name: str) -> Expression:
-    """What a column of an aggregate of all rows is if there are none."""
+    """The value of a column of an aggregate over all rows if there are no rows."""
     of_none = state.of_none or {}
     return substitute(new[name], of_none) if name in new else of_none.get(name, exp.Null())
 
 
 def _own_side(state: _State, condition: Expression, node: Node) -> str:
-    """The column of a block that a column of the query around equals."""
+    """The column of a block that a condition equates with a column of the surrounding query."""
     pair = sides(condition, columns(node))
     if pair is None or not isinstance(pair[0], exp.Column):
         raise correlation(state.block.reading, state.select)

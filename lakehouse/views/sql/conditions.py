@@ -1,4 +1,4 @@
-"""The text of an expression of one row, as an expectation and an `Aggregate` have it; and why a text is none."""
+"""The text of an expression over one row, as in an expectation or an `Aggregate`; and why a text is not one."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -17,16 +17,16 @@ from lakehouse.views.sql.words import cut
 from lakehouse.views.view_text import NotFollowedError
 
 _BEGIN, _END = "SELECT (\n", "\n) FROM row"
-"""The text stands on lines of its own, so that a comment ends with it."""
+"""The text is put on lines of its own, so that a comment in its last line ends there."""
 _SEVERAL = "it is several expressions or a query, and not one expression"
 _ROW = "only the columns of one row count here"
 
 
 def refuse_conditions(asset: str, expectations: Sequence[Expect]) -> None:
-    """Refuses a text that is no condition on the columns of one row, as far as the text says.
+    """Refuses a text that is not a condition on the columns of one row, as far as the text alone shows.
 
     Raises:
-        DefinitionError (CONDITION): There is one.
+        DefinitionError (CONDITION): There is such a text.
     """
     for each in expectations:
         if not each.is_of_key and (why := why_not_of_the_row(each.condition)) is not None:
@@ -34,14 +34,14 @@ def refuse_conditions(asset: str, expectations: Sequence[Expect]) -> None:
 
 
 def why_not_of_the_row(expression: str) -> str | None:
-    """Why a text is no expression of the columns of one row, as a clause; None if the text alone shows no reason."""
+    """Why a text is not an expression over the columns of one row, as a clause; None if the text shows no reason."""
     parsed = parse_condition(expression)
     return parsed if isinstance(parsed, str) else None
 
 
 @cache
 def parse_condition(expression: str, parameters: frozenset[str] = frozenset()) -> Parsed | str:
-    """The query of an expression of the columns of one row; else why the text is none, as a clause.
+    """A query that selects the expression over the columns of one row; else why the text is not one, as a clause.
 
     Args:
         expression: The text.
@@ -64,7 +64,7 @@ def parse_condition(expression: str, parameters: frozenset[str] = frozenset()) -
 
 
 def _why_other_shape(parsed: Parsed) -> str | None:
-    """Why the text closes the brackets around it, or names what it computes."""
+    """Why the text is not one expression, for example because it closes the brackets around it; None if it is one."""
     tree = parsed.tree
     if not isinstance(tree, exp.Select) or {name for name, value in tree.args.items() if value} != {
         "expressions",
@@ -77,7 +77,7 @@ def _why_other_shape(parsed: Parsed) -> str | None:
 
 
 def _why_no_part(node: Expr, parameters: frozenset[str]) -> str | None:
-    """Why a part of a condition goes by more than one row, or by none."""
+    """Why a part of a condition depends on more than the columns of one row, as a clause; None if it does not."""
     name = node.meta.get(CALLED, "")
     if isinstance(node, exp.Query) and node.parent is not None:
         return f"it has a subquery, and {_ROW}"

@@ -22,7 +22,7 @@ class Projection:
 
 
 def is_aggregate(node: Expression) -> bool:
-    """Whether a node itself is an aggregate, with what may stand around one."""
+    """Whether a node itself is an aggregate, possibly wrapped in FILTER, WITHIN GROUP, IGNORE or RESPECT NULLS."""
     call = _bare_call(node, (*_AROUND, exp.WithinGroup))
     if isinstance(call, exp.Anonymous):
         return call.meta.get(CALLED, call.name.lower()) in AGGREGATES
@@ -30,7 +30,7 @@ def is_aggregate(node: Expression) -> bool:
 
 
 def has_aggregate(expression: Expression) -> bool:
-    """Whether an expression has an aggregate of rows; that of a window is none."""
+    """Whether an expression contains an aggregate of rows; the function of a window is not one."""
     if isinstance(expression, exp.Window):
         within = (
             *_bare_call(expression.this).iter_expressions(),
@@ -43,11 +43,11 @@ def has_aggregate(expression: Expression) -> bool:
 
 
 _AROUND = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
-"""What may stand around a call, also around that of a window."""
+"""The nodes that may wrap a call, including the call of a window."""
 
 
 def _bare_call(expression: Expression, around: tuple[type[Expression], ...] = _AROUND) -> Expression:
-    """A call without what stands around it."""
+    """A call without the nodes that wrap it."""
     while isinstance(expression, around):
         expression = expression.this
     return expression
@@ -59,12 +59,12 @@ class Grouping:
 
     Args:
         reading: The reading of the text.
-        keys: The expressions after GROUP BY, and the columns that they are.
-        computed: The columns that are computed before they group.
-        aggregates: The aggregates, by the columns that they are.
-        sets: Of ROLLUP, CUBE and GROUPING SETS, the columns of each grouping; else empty.
-        given: Then what the groupings together call a column of each.
-        levels: Then what GROUPING and GROUPING_ID are, by their columns: whether some columns are left out, as bits.
+        keys: The expressions after GROUP BY, each with its column.
+        computed: The columns that are computed so that rows can be grouped by them, each with its expression.
+        aggregates: The aggregates, by the columns that hold them.
+        sets: With ROLLUP, CUBE or GROUPING SETS, the columns of each grouping; else empty.
+        given: With `sets`, the name that each column has in the union of the groupings.
+        levels: With `sets`, the columns that each GROUPING or GROUPING_ID asks about, by the column of its answer.
     """
 
     reading: TextReading
@@ -76,7 +76,7 @@ class Grouping:
     levels: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def add(self, expression: Expression) -> str:
-        """Group by an expression."""
+        """Group by an expression, and return its column."""
         expression = _bare(expression)
         existing = next((name for key, name in self.keys if key == expression), None)
         if existing is not None:
@@ -90,7 +90,7 @@ class Grouping:
         return name
 
     def correlate(self, conditions: tuple[Expression, ...], node: Node) -> tuple[Expression, ...]:
-        """The conditions over columns of the query around, with the columns of this one as groups."""
+        """The conditions over columns of the surrounding query, whose sides over this query become groups."""
         new: list[Expression] = []
         for condition in conditions:
             pair = sides(condition, columns(node))
@@ -104,7 +104,7 @@ class Grouping:
 
         Args:
             expression: The expression, over the columns of the rows.
-            aliases: What names mean that are no groups, as in HAVING: expressions over groups, in lower case.
+            aliases: What names mean that are not groups, as in HAVING: expressions over groups, by lower-case name.
         """
         key = next((name for key, name in self.keys if key == expression), None)
         if key is not None:
@@ -131,7 +131,7 @@ class Grouping:
         return name
 
     def _over_window(self, window: exp.Window, aliases: Mapping[str, Expression] | None) -> Expression:
-        """A window over groups: its own function is no aggregate of rows, what the function is called with may be."""
+        """A window over groups: its function is not an aggregate of rows, but the arguments may contain aggregates."""
         new = _with_children(
             window, lambda child: child.copy() if child is window.this else self.over_groups(child, aliases)
         )
@@ -140,7 +140,7 @@ class Grouping:
         return new
 
     def _given(self, name: str) -> str:
-        """What the groupings together call a column."""
+        """The name of a column after grouping; with several groupings, its name in their union."""
         if not self.sets:
             return name
         if name not in self.given:
@@ -148,7 +148,7 @@ class Grouping:
         return self.given[name]
 
     def _level(self, call: exp.Grouping | exp.GroupingId) -> str:
-        """The column of GROUPING, or of GROUPING_ID, which without arguments is of all columns."""
+        """The column of a GROUPING or GROUPING_ID call; GROUPING_ID without arguments is about all columns."""
         of = [name for each in call.expressions for key, name in self.keys if key == _bare(each)]
         if not self.sets or len(of) != len(call.expressions):
             raise self.reading.not_followed("GROUPING is of no column of ROLLUP, CUBE or GROUPING SETS", call)
@@ -157,7 +157,7 @@ class Grouping:
         return level
 
     def node(self, rows: Node) -> Node:
-        """The groups as a node; of several groupings, the rows of all."""
+        """The groups as a node; with several groupings, the union of their rows."""
         below = Extend(rows, dict(self.computed)) if self.computed else rows
         groups = tuple(dict.fromkeys(name for _, name in self.keys))
         if not self.sets:
@@ -169,7 +169,7 @@ class Grouping:
         return SetOperation(SetKind.UNION_ALL, nodes, names, has_same_types=True)
 
     def _grouping(self, below: Node, own: tuple[str, ...], groups: tuple[str, ...]) -> tuple[Node, dict[str, str]]:
-        """The rows of one grouping, in which the columns of the others are NULL, and its columns."""
+        """The rows of one grouping, with NULL in columns that it leaves out, and its column for each of the union."""
         columns, new = dict[str, str](), dict[str, Expression]()
         for name in groups:
             columns[self.given[name]] = name if name in own else self.reading.unique(name)
@@ -190,13 +190,13 @@ def _bare(expression: Expression) -> Expression:
 
 
 def _at(place: Expression, expression: Expression) -> Expression:
-    """An expression that stands where another one does in the text."""
+    """An expression with the place in the text that another one has."""
     expression.meta.update({key: value for key, value in place.meta.items() if key in ("start", "end")})
     return expression
 
 
 def _with_children(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """An expression of which the parts are changed."""
+    """A copy of an expression with each of its parts changed."""
     new = expression.copy()
     for part, child in zip(list(new.iter_expressions()), list(expression.iter_expressions()), strict=True):
         part.replace(change(child))
@@ -237,7 +237,7 @@ def over_windows(
 
 
 def _partition(reading: TextReading, expression: Expression, computed: dict[str, Expression]) -> str:
-    """The column of a partition, which is computed if it is none."""
+    """The column of an expression in PARTITION BY, which is computed unless the expression is a column."""
     expression = _bare(expression)
     if isinstance(expression, exp.Column):
         return expression.name

@@ -1,4 +1,4 @@
-"""Which columns of its tables the names of a text stand for, and of which a column of the result takes its value."""
+"""Which table columns the names of a text stand for, and from which of them a column of the result takes its value."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -24,16 +24,16 @@ SourceColumn: TypeAlias = tuple[str, str]
 
 
 def lineage(query: Query) -> tuple[tuple[SourceColumn, ...], ...]:
-    """The columns of tables of which each column of the result takes its value, in the order of the result.
+    """The table columns from which each column of the result takes its value, in the order of the result.
 
-    Conditions of joins and WHERE decide which rows there are, and are of no column. `count(*)` takes no column's value.
+    Conditions of joins and WHERE only decide which rows there are, and do not count. `count(*)` has no such column.
     """
     origins = _Origins(query)
     return tuple(origins.of(output.column) for output in query.outputs)
 
 
 def is_plain(query: Query, name: str) -> bool:
-    """Whether a column of the result, by its name there, is in each row a column of a table as it is."""
+    """Whether a column of the result, given by its name, is in each row the unchanged value of a table column."""
     origins = _Origins(query)
     return all(origins.is_plain(output.column) for output in query.outputs if output.name.lower() == name.lower())
 
@@ -70,7 +70,7 @@ class _Origins:
 
 
 KIND_OF_NAMES = f"1 {version('sqlglot')}"
-"""The format of `digest_of_names`: the nodes of a query are those of the parser, and as this library rewrites them."""
+"""The format of `digest_of_names`, which depends on the parser's nodes and on how this library rewrites them."""
 
 
 def digest_of_names(query: Query) -> str:

@@ -1,4 +1,4 @@
-"""What a text says before the columns of its tables are known: its tables, and why no keys follow it."""
+"""What a text shows before the columns of its tables are known: its tables, and why keys cannot follow its changes."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ from lakehouse.views.view_text import NotFollowedError, Reason
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Look:
-    """A text that gives the same rows for the same tables, as far as the text alone says.
+    """A text that, as far as the text alone shows, gives the same rows for the same tables.
 
     Args:
         words: Its tokens.
-        tables: The tables that it names, in its order and in lower case; no common table expressions.
+        tables: The tables that it names, in its order and in lower case, without common table expressions.
         parsed: Its tree; None if the parser does not know its grammar.
-        why: Why no keys follow it; None if its tree says no reason.
+        why: Why keys cannot follow changes through it; None if its tree shows no reason.
     """
 
     words: Text
@@ -41,7 +41,7 @@ def look_through(text: str) -> Look:
     """A text, parsed once.
 
     Raises:
-        ViewError: The text is not one query, gives other rows in each run, or reads more than what a run pins.
+        ViewError: The text is not one query, gives other rows in each run, or reads more than a run pins.
     """
     words = cut(text)
     try:
@@ -58,10 +58,10 @@ def look_through(text: str) -> Look:
 
 
 def refuse_user(look: Look, schemas: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuses the word `user` in a text that Spark alone reads, unless a table has such a column: it is the session's.
+    """Refuses the word `user`, the session's user, in a text that only Spark parses, unless a table has such a column.
 
     Raises:
-        ViewError: The text has it.
+        ViewError: The text has the word.
     """
     if any(column.lower() == "user" for columns in schemas.values() for column in columns):
         return
@@ -75,15 +75,15 @@ _AFTER_TABLE = (
     *("LATERAL", "LEFT", "LIMIT", "MINUS", "NATURAL", "OFFSET", "ON", "ORDER", "PIVOT", "QUALIFY", "RIGHT", "SELECT"),
     *("SEMI", "SORT", "UNION", "UNPIVOT", "USING", "WHERE", "WINDOW"),
 )
-"""Words behind a table that are not its alias."""
+"""Words after a table that are not its alias."""
 _NO_TABLE = ("LATERAL", "SELECT", "TABLE", "VALUES")
-"""Words behind FROM, JOIN or a comma that are not tables."""
+"""Words after FROM, JOIN or a comma that are not tables."""
 _WITH_FROM = ("EXTRACT", "OVERLAY", "SUBSTR", "SUBSTRING", "TRIM")
 """Functions that have FROM between their arguments."""
 
 
 def _ctes(words: tuple[Token, ...]) -> frozenset[str]:
-    """The names that the words define: `name AS (`."""
+    """The names of common table expressions among the words: `name AS (`."""
     triples = zip(words, words[1:], words[2:], strict=False)
     return frozenset(
         name.value.lower() for name, as_, bracket in triples if as_.is_word("AS") and bracket.is_symbol("(")
@@ -91,7 +91,7 @@ def _ctes(words: tuple[Token, ...]) -> frozenset[str]:
 
 
 def _tables(words: tuple[Token, ...]) -> Iterator[tuple[Place, str]]:
-    """The names behind FROM and JOIN, and behind the commas of such a list, where no parser knows the grammar."""
+    """The tables after FROM and JOIN, and after commas in their lists, of a text whose grammar is not known."""
     functions, lists = list[bool](), list[bool]()
     in_list = False
     for place, token in enumerate(words):
@@ -115,7 +115,7 @@ def _tables(words: tuple[Token, ...]) -> Iterator[tuple[Place, str]]:
 
 
 def _table_at(words: tuple[Token, ...], at: int) -> Iterator[tuple[Place, str]]:
-    """The table that the words name from there on, if they do."""
+    """The table that the words from `at` on name, if they name one."""
     first, parts = at, list[str]()
     while at < len(words) and words[at].is_name:
         parts.append(words[at].value)
@@ -131,7 +131,7 @@ def _table_at(words: tuple[Token, ...], at: int) -> Iterator[tuple[Place, str]]:
 
 
 def own_alias(text: str, place: Place) -> str:
-    """What the text calls a table without an alias there: the last part of its name."""
+    """The name by which the text calls a table that has no alias: the last part of the table's name."""
     return tokens(text[place.start : place.end])[-1].value
 
 
@@ -141,7 +141,7 @@ _PARTS: dict[type[Expr], tuple[str, str]] = {
     exp.QueryTransform: ("TRANSFORM runs a program", "TRANSFORM"),
     exp.CurrentRole: ("the parser takes current_role for a function", ""),
 }
-"""Parts of a tree that no keys follow wherever they stand: why, and the keyword with which they begin."""
+"""Parts of a tree that keys can never follow, wherever they are: why, and the keyword with which they begin."""
 
 _QUERY = frozenset({"with_", "order", "sort", "cluster", "distribute", "limit", "offset"})
 _READ: dict[type[Expr], frozenset[str]] = {
@@ -161,14 +161,14 @@ _READ: dict[type[Expr], frozenset[str]] = {
     exp.Star: frozenset({"except_"}),
     exp.Distinct: frozenset({"expressions"}),
 }
-"""What each part of a query may consist of, so that nothing of the text is passed over."""
+"""The arguments that are read of each part of a query; any other is a reason, so that no part of a text is ignored."""
 
 
 def why_not_followed(parsed: Parsed) -> Reason | None:
-    """Why no keys follow a text, by its tree alone: its first reason; None if the tree has none.
+    """Why keys cannot follow changes through a text: the first reason that its tree shows; None if it shows none.
 
     Raises:
-        ViewError: The text takes some of its rows without an order that says which.
+        ViewError: The text takes some of its rows without an order that decides which.
     """
     for limit in list(parsed.tree.find_all(exp.Limit, exp.Offset, exp.Fetch)):
         if _is_idle(limit):
@@ -179,14 +179,14 @@ def why_not_followed(parsed: Parsed) -> Reason | None:
 
 
 def _is_idle(cut: Expr) -> bool:
-    """Whether a LIMIT takes no row away, because there is one at most."""
+    """Whether a LIMIT takes no row away, because the query has at most one row."""
     query, count = cut.parent, cut.args.get("expression")
     is_some = isinstance(count, exp.Literal) and count.is_int and int(count.name) > 0
     return is_some and query is not None and not query.args.get("offset") and _has_one_row(query)
 
 
 def _has_one_row(query: Expr) -> bool:
-    """Whether a query has one row at most: an aggregate of all rows, or several of these side by side."""
+    """Whether a query has at most one row: an aggregate over all rows, or a join of several such queries."""
     if isinstance(query, exp.Subquery):
         return _has_one_row(query.this)
     makes_rows = any(each.meta.get(CALLED) in GENERATORS for each in query.find_all(exp.Func))
@@ -218,7 +218,7 @@ def is_top(parsed: Parsed, node: Expr) -> bool:
 
 
 def _reasons(parsed: Parsed, node: Expr) -> Iterator[Reason]:
-    """Why no keys follow a part of the tree."""
+    """The reasons why keys cannot follow changes through a part of the tree."""
     if (part := _PARTS.get(type(node))) is not None:
         yield Reason(part[0], parsed.at(node, part[1]))
     if isinstance(node, exp.Limit | exp.Offset | exp.Fetch) and not is_top(parsed, node):
@@ -232,12 +232,12 @@ def _reasons(parsed: Parsed, node: Expr) -> Iterator[Reason]:
 
 
 def _unread_arguments(parsed: Parsed, node: Expr, read: frozenset[str]) -> Iterator[Reason]:
-    """The arguments of a part that are not read."""
+    """A reason for each argument of a part that is not read."""
     for name, value in node.args.items():
         if not value or name in read:
             continue
         inner: object = cast("list[object]", value)[0] if isinstance(value, list) else value
-        if type(inner) in _PARTS:  # it says its reason itself
+        if type(inner) in _PARTS:  # it has a reason of its own
             continue
         words = name.strip("_").replace("_", " ").removesuffix("" if name == "alias" else "s").upper()
         at = node.expression if isinstance(node, exp.SetOperation) else node
@@ -246,14 +246,14 @@ def _unread_arguments(parsed: Parsed, node: Expr, read: frozenset[str]) -> Itera
 
 
 def _check_table(parsed: Parsed, node: Expr) -> Reason | None:
-    """What stands in FROM is the name of a table."""
+    """Why an item of FROM is not followed: it must be the name of a table."""
     if isinstance(node.parent, exp.JoinHint) or (isinstance(node, exp.Table) and is_table_name(node)):
         return None
     return Reason("a function stands in FROM", parsed.at(node))
 
 
 def _check_lateral(parsed: Parsed, node: Expr) -> Reason | None:
-    """LATERAL is a LATERAL VIEW, or a generator that joins each row."""
+    """Why LATERAL is not followed: it must be a LATERAL VIEW, or a generator that joins each row."""
     is_generator = node.this.meta.get(CALLED) in GENERATORS
     if node.args.get("view") or (is_generator and isinstance(node.parent, exp.Join) and _joins_each(node.parent)):
         return None
@@ -261,14 +261,14 @@ def _check_lateral(parsed: Parsed, node: Expr) -> Reason | None:
 
 
 def _joins_each(join: exp.Join) -> bool:
-    """Whether a join has no condition, so that each row meets what LATERAL makes of it."""
+    """Whether a join has no condition, so that each row joins exactly the rows that LATERAL makes from it."""
     on = join.args.get("on")
     is_true = on is None or (isinstance(on, exp.Boolean) and on.this is True)
     return is_true and join.side in ("", "LEFT") and join.kind in ("", "CROSS", "INNER") and not join.args.get("using")
 
 
 def _check_pivot(parsed: Parsed, node: Expr) -> Reason | None:
-    """PIVOT or UNPIVOT is of the one item of a FROM, and alone."""
+    """Why PIVOT or UNPIVOT is not followed: it must be the only one, on the only item of a FROM."""
     item = node.parent
     select = item.parent.parent if item is not None and isinstance(item.parent, exp.From) else None
     is_alone = select is not None and item is not None and len(item.args["pivots"]) == len(node.args["fields"]) == 1
@@ -278,7 +278,7 @@ def _check_pivot(parsed: Parsed, node: Expr) -> Reason | None:
 
 
 def _check_group(parsed: Parsed, node: Expr) -> Reason | None:
-    """GROUP BY names its columns without brackets."""
+    """Why GROUP BY is not followed: it must name its columns without brackets, or be ALL and nothing else."""
     if node.args.get("all") and node.expressions:
         return Reason("GROUP BY ALL has more columns", parsed.at(node, "GROUP"))
     if not any(isinstance(key, exp.Tuple) for key in node.expressions):
@@ -291,9 +291,9 @@ _PREDICATES = (*_COMPARISONS, exp.Between, exp.In, exp.Like, exp.ILike, exp.Rege
 
 
 def _check_comparison(parsed: Parsed, node: Expr) -> Reason | None:
-    """A comparison compares no other one: Spark reads `a = b IN (c)` from the left, and sqlglot from the right.
+    """Why a comparison of a comparison is not followed: Spark reads `a = b IN (c)` from the left, sqlglot does not.
 
-    Beside `<=>` sqlglot writes brackets itself.
+    Brackets around an operand of `<=>` do not count, because sqlglot may have added them.
     """
     for operand in (node.this, node.expression):
         own = operand.this if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ) and operand.key == "paren" else operand
@@ -309,4 +309,4 @@ _CHECKS: dict[type[Expr], Callable[[Parsed, Expr], Reason | None]] = {
     exp.Group: _check_group,
     **dict.fromkeys(_COMPARISONS, _check_comparison),
 }
-"""What is looked at more closely."""
+"""The kinds of node that need a closer look, each with its check."""

@@ -1,7 +1,7 @@
 """Reads the condition of `Table(owns=...)` for one moment: its columns, and its edges, which move with the days.
 
-An edge is computed here, in UTC: no setting of a session moves it, Delta leaves out files by a literal, and a later
-moment never gives an earlier edge.
+An edge is computed here, in UTC, and written as a literal: no setting of a session moves it, Delta can skip files by
+it, and a later moment never gives an earlier edge.
 """
 
 from calendar import monthrange
@@ -27,14 +27,14 @@ _MOVES = (
     "of the condition and bring none in"
 )
 _BETWEEN = "Delta fails at BETWEEN on a partition column, and leaves out no file by it: write >= and <="
-"""Delta casts a partition column of `replaceWhere`, and Spark then meets a column without a type within BETWEEN."""
+"""Delta casts a partition column in `replaceWhere`, and Spark then finds a column without a type inside BETWEEN."""
 
 
 def read_owned(asset: str, text: str, moment: datetime = moment_of(0)) -> RowCondition:
     """The condition of the rows that a table owns, or that a run thaws.
 
     Raises:
-        DefinitionError (CONDITION): It is no condition on one row, or rows could come back into it by themselves.
+        DefinitionError (CONDITION): It is not a condition on one row, or rows could come back into it as time passes.
     """
     parsed = parse_condition(text, _MOMENTS)
     why = parsed if isinstance(parsed, str) else _why_not_owned(parsed)
@@ -49,16 +49,16 @@ def read_owned(asset: str, text: str, moment: datetime = moment_of(0)) -> RowCon
 
 
 def owned_at(asset: str, owns: str, moment: datetime, thaw: str | None) -> Owned:
-    """The rows that a run may rewrite that began at a moment.
+    """The rows that a run which began at `moment` may rewrite.
 
     Raises:
-        DefinitionError (CONDITION): As `read_owned`.
+        DefinitionError (CONDITION): As in `read_owned`.
     """
     return Owned(read_owned(asset, owns, moment), moment, None if thaw is None else read_owned(asset, thaw, moment))
 
 
 def _why_not_owned(parsed: Parsed) -> str | None:
-    """Why a condition on one row does not say which rows are owned, as a clause."""
+    """Why a condition on one row cannot decide which rows are owned, as a clause; None if it can."""
     columns = [*parsed.tree.find_all(exp.Column)]
     if any(column.table for column in columns) or parsed.tree.find(exp.Lambda, exp.Dot) is not None:
         return "it goes by whole columns: it has a field of one, or a function within a function"
@@ -83,14 +83,14 @@ def _only_leaves(parameter: Expr) -> bool:
 
 
 def _moving(parsed: Parsed) -> Iterator[tuple[str, str]]:
-    """The columns to the left of an edge that moves, each with what moves it."""
+    """The columns that are compared with an edge that moves, each with the parameter that moves the edge."""
     for comparison in parsed.tree.find_all(exp.GTE, exp.GT):
         for edge in comparison.expression.find_all(exp.Placeholder):
             yield from ((column.name.lower(), str(edge.this)) for column in comparison.this.find_all(exp.Column))
 
 
 def _pieces(parsed: Parsed, starts: set[int], moment: datetime) -> Iterator[str]:
-    """The text with the values of its edges, cut before each column. Its brackets begin and end a line."""
+    """The text with the values of its edges, cut before each column, without what `parse_condition` puts around it."""
     own, piece, place = parsed.tokens[2:-3], "", 0
     at = own[0].start
     while place < len(own):
@@ -111,7 +111,7 @@ def _pieces(parsed: Parsed, starts: set[int], moment: datetime) -> Iterator[str]
 
 
 def _end_of_edge(own: tuple[Token, ...], place: int) -> int:
-    """Where what stands to the right of a comparison ends."""
+    """The place of the token after the right side of a comparison."""
     depth = 0
     while place < len(own) and not (depth == 0 and own[place].is_word("AND", "OR")):
         depth += {"(": 1, ")": -1}.get(own[place].text, 0)
@@ -122,10 +122,10 @@ def _end_of_edge(own: tuple[Token, ...], place: int) -> int:
 
 
 def _value(node: Expr, moment: datetime) -> date | int:
-    """The value of an edge. Each function that it may have never falls where its argument rises.
+    """The value of an edge. No function that an edge may have falls as its argument rises.
 
     Raises:
-        ValueError, OverflowError: It is no edge, or there is no such day.
+        ValueError, OverflowError: It is not an edge, or there is no such day.
     """
     match node:
         case exp.Placeholder():
@@ -163,7 +163,7 @@ def _value(node: Expr, moment: datetime) -> date | int:
 
 
 def _span(interval: exp.Interval) -> timedelta:
-    """A time of days, hours, minutes or seconds; there is no other in UTC."""
+    """The length of an interval of days, hours, minutes or seconds; other units are refused."""
     unit = str(interval.args["unit"].name).lower().removesuffix("s") + "s"
     if unit not in ("days", "hours", "minutes", "seconds"):
         raise ValueError(_EDGE)

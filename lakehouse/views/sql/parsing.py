@@ -1,4 +1,4 @@
-"""The text of a view as a tree, whose functions know the names by which the text calls them."""
+"""The text of a view as a tree, whose function nodes keep the names by which the text calls them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,20 +18,20 @@ from lakehouse.views.sql.words import Text, begins_path
 from lakehouse.views.view_text import NotFollowedError
 
 CALLED = "called"
-"""The key in a node's `meta` under which the function's name stands as the text has it, in lower case."""
+"""The key in a node's `meta` that holds the function's name as the text has it, in lower case."""
 REWRITTEN = "rewritten"
-"""The key in a type's `meta` that is there if sqlglot may write another one."""
+"""The key in a type's `meta` that is present if sqlglot may write another type than the text has."""
 
 
 @dataclass(frozen=True, eq=False)
 class Parsed(Text):
-    """A text and its tree, whose functions know the name by which the text calls them."""
+    """A text and its tree, whose function nodes keep the name by which the text calls them."""
 
     tree: exp.Query
 
     @cached_property
     def tables(self) -> Mapping[Place, str]:
-        """The tables that the text names, in its order, by their places; no common table expressions."""
+        """The tables that the text names, in its order, by their places; without common table expressions."""
         places = {place_of(table): name_of(table) for table in _tables(self.tree, frozenset())}
         return dict(sorted(places.items(), key=lambda each: each[0].start))
 
@@ -40,7 +40,7 @@ def parse(words: Text) -> Parsed:
     """The tree of a text.
 
     Raises:
-        NotFollowedError: The parser does not know the grammar of the text, or would read it otherwise than Spark.
+        NotFollowedError: The parser does not know the grammar of the text, or would read it differently from Spark.
     """
     for before, token in pairwise(words.tokens):
         if token.is_symbol(">") and before.is_symbol("|"):
@@ -68,7 +68,7 @@ def place_of(table: exp.Table) -> Place:
 
 
 def is_table_name(table: exp.Table) -> bool:
-    """Whether a table of the tree is a name: functions in FROM are tables of the tree too."""
+    """Whether a table node is a name: the parser makes table nodes of functions in FROM, too."""
     return all(isinstance(part, exp.Identifier) for part in table.parts)
 
 
@@ -87,20 +87,20 @@ def _tables(node: Expr, ctes: frozenset[str]) -> Iterator[exp.Table]:
 
 _OF_THE_PARSER = frozenset(
     {
-        # a syntax of their own
+        # functions with a syntax of their own
         *("date_add", "date_diff", "dateadd", "datediff", "extract", "filter", "overlay", "position", "substr"),
         *("substring", "timestampadd", "timestampdiff", "transform", "trim"),
-        # what is known of their type, or of their NULL
+        # functions whose type is known, or when they are NULL
         *("bigint", "binary", "boolean", "coalesce", "date", "double", "float", "ifnull", "int", "lcase", "lower"),
         *("nvl", "smallint", "string", "timestamp", "tinyint", "ucase", "upper"),
     }
 )
 _KEPT = (ROW_FUNCTIONS - _OF_THE_PARSER) | {"map", "percentile", "window"}
-"""Functions whose names the parser never sees: it would write other ones, lose a column that is a unit, or fail."""
+"""Functions whose names the parser never sees: it would write other names, lose a column named as a unit, or fail."""
 
 
 def _tree(source: Text) -> exp.Query:
-    """The tree of a text, in which a call of a function that would become another one is a call of an unknown name."""
+    """The tree of a text, in which the functions that the parser would rewrite have names that it does not know."""
     text = source.text
     for name, bracket in pairwise(source.tokens):
         if bracket.is_symbol("(") and name.text.lower() in _KEPT:
@@ -121,15 +121,15 @@ def _tree(source: Text) -> exp.Query:
 
 
 def _name_functions(parsed: Parsed) -> None:
-    """Note the name of each function as the text has it, because several names have one class."""
+    """Note the name of each function as the text has it, because one class of node stands for several names."""
     is_cut = any(token.is_word("CHAR", "CHARACTER", "VARCHAR") for token in parsed.tokens)
     for node in parsed.tree.walk():
-        if isinstance(node, exp.DataType) and is_cut:  # the tree knows no length, and that there was one
+        if isinstance(node, exp.DataType) and is_cut:  # the tree may have lost a length
             node.meta[REWRITTEN] = True
         name = parsed.text[node.meta["start"] : node.meta["end"] + 1] if "start" in node.meta else ""
         if isinstance(node, exp.Func) and name:
             node.meta[CALLED] = name.lower()
-        if isinstance(node, exp.Anonymous | exp.Identifier) and name.lower() in _KEPT:  # an alias may have columns too
+        if isinstance(node, exp.Anonymous | exp.Identifier) and name.lower() in _KEPT:  # or an alias with columns
             node.set("this", name)
 
 
@@ -137,7 +137,7 @@ _OF_A_WINDOW = ("partition_by", "order", "spec")
 
 
 def _write_out_windows(select: exp.Select) -> None:
-    """Write what the WINDOW of a block defines where its functions name it. A name that has more beside it stays."""
+    """Replace the name of a window in OVER by its definition in WINDOW. A name with other parts next to it stays."""
     windows: dict[str, exp.Window] = {window.this.name: window for window in select.args.get("windows") or ()}
     if any(window.alias for window in windows.values()):
         return
@@ -152,7 +152,7 @@ def _write_out_windows(select: exp.Select) -> None:
 
 
 _BEFORE_ALL = frozenset({"union", "except", "intersect", "minus", "select"})
-"""What ALL stands after if it does not compare."""
+"""The words before ALL where it is not part of a comparison."""
 _KEYWORDS = frozenset(
     {
         *("select", "distinct", "all", "from", "join", "on", "using", "where", "having", "qualify", "window", "by"),
@@ -164,21 +164,21 @@ _KEYWORDS = frozenset(
         *("full", "left", "right", "inner", "matched", "replace", "of", "xor", "null"),
     }
 )
-"""What may stand before a bracket without being a function; what it then is, the tree says."""
+"""Words that may precede a bracket without being a function; the tree shows what they are."""
 _HINTS = frozenset(
     {
         *("broadcast", "broadcastjoin", "mapjoin", "merge", "mergejoin", "shuffle_merge", "shuffle_hash", "coalesce"),
         *("shuffle_replicate_nl", "repartition", "repartition_by_range", "rebalance", "skew"),
     }
 )
-"""What stands in a hint, which changes no row; no function has such a name but coalesce."""
+"""The words of hints, which change no row. Only `coalesce` is the name of a function, too."""
 
 
 def require_known_calls(parsed: Parsed) -> None:
-    """Whether each call is in a list, as the words tell: the tree gives several functions one name.
+    """Refuses functions that are in no list. Reads the tokens, because the tree gives several functions one name.
 
     Raises:
-        NotFollowedError: The text calls what no list has.
+        NotFollowedError: The text calls a function that is in no list.
     """
     aliases = [each.this for each in parsed.tree.find_all(exp.TableAlias) if each.columns]
     named = {name.meta.get("start") for name in aliases if name is not None}
@@ -188,7 +188,7 @@ def require_known_calls(parsed: Parsed) -> None:
 
 
 def _require_known_call(parsed: Parsed, before: Token | None, token: Token) -> None:
-    """Raise if a word before a bracket calls a function that no list has."""
+    """Raise if a word before a bracket calls a function that is in no list."""
     name, place = token.text.lower(), parsed.of_token(token)
     if name in ("all", "any") and not (before is not None and before.text.lower() in _BEFORE_ALL):
         raise NotFollowedError(f"{name.upper()} (...) is not followed", place)

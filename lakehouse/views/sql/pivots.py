@@ -1,4 +1,4 @@
-"""PIVOT and UNPIVOT of the one item of a FROM: an aggregate of the rows of each value, a row for each column.
+"""PIVOT and UNPIVOT of the only item of a FROM: a column with an aggregate for each value; a row for each column.
 
 Spark: sql-ref-syntax-qry-select-pivot.md, sql-ref-syntax-qry-select-unpivot.md.
 """
@@ -54,7 +54,7 @@ def _pivot(block: Block, pivot: exp.Pivot, node: Node, values: exp.In) -> tuple[
         has_rows = exp.GT(this=exp.Filter(this=count, expression=is_value), expression=exp.Literal.number(0))
         for alias, aggregate in aggregates:
             of_value = exp.Filter(this=aggregate.copy(), expression=is_value.copy())
-            result = exp.Case(ifs=[exp.If(this=has_rows.copy(), true=of_value)])  # NULL of no rows, a count too
+            result = exp.Case(ifs=[exp.If(this=has_rows.copy(), true=of_value)])  # NULL for no rows, even of a count
             output = Output(f"{name}_{alias}" if len(aggregates) > 1 else name, reading.unique(name))
             new.append(output)
             computed[output.column] = grouping.over_groups(result)
@@ -72,7 +72,7 @@ def _values_of(block: Block, pivot: exp.Pivot, values: exp.In) -> Iterable[tuple
 
 
 def _unpivot(block: Block, pivot: exp.Pivot, node: Node, values: exp.In) -> tuple[Node, frozenset[str], list[Output]]:
-    """A row for each of some columns, with its name and its value."""
+    """A row for each of the listed columns, with the column's name and value."""
     reading, arguments, used = block.reading, list[Expression](), list[str]()
     for each in values.expressions:
         original = each.this if isinstance(each, exp.PivotAlias) else each

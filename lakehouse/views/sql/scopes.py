@@ -1,4 +1,4 @@
-"""What names mean: which columns a FROM offers, under which qualifiers, in Spark's order of looking them up."""
+"""What names mean: which columns a FROM offers, under which qualifiers, in the order in which Spark looks them up."""
 
 import itertools
 import re
@@ -20,7 +20,7 @@ from lakehouse.views.view_text import NotFollowedError, Reason
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FromItem:
-    """What an item of FROM offers.
+    """The columns that names find in an item of FROM.
 
     Args:
         alias: Its qualifier, in lower case.
@@ -35,12 +35,12 @@ class FromItem:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Scope:
-    """What the items of a FROM offer together.
+    """The columns that names find in all items of a FROM together.
 
     Args:
-        relations: What qualified names look into.
-        visible: What names without a qualifier, and `*`, look into; the columns of USING stand there once.
-        hidden: The columns of USING that only a qualified name means.
+        relations: The items in which qualified names are looked up.
+        visible: The columns of names without a qualifier, and of `*`; a column of USING is among them once.
+        hidden: The columns of USING that only a qualified name reaches.
     """
 
     relations: tuple[FromItem, ...] = ()
@@ -53,14 +53,14 @@ class Scope:
 
     @property
     def offer(self) -> Mapping[str, str]:
-        """The columns by their unique names, each as SQL names it; none that only the name of a subquery could tell."""
+        """Columns by unique name, each as SQL names it; without ambiguous columns of a subquery that has no alias."""
         names = [output.name.lower() for output in self.visible]
         alone = {output.column: quote(output.name) for output in self.visible if names.count(output.name.lower()) == 1}
         columns = ((each, output) for each in self.relations if each.alias for output in each.columns)
         return alone | {output.column: f"{quote(each.alias)}.{quote(output.name)}" for each, output in columns}
 
     def star_of(self, relation: FromItem) -> tuple[Output, ...]:
-        """The columns of `relation.*` in Spark's order: the hidden ones stand first."""
+        """The columns of `relation.*` in Spark's order: the hidden ones first."""
         own = {output.column for output in relation.columns}
         return tuple(output for output in (*self.hidden, *self.visible) if output.column in own)
 
@@ -85,10 +85,10 @@ class ReadQuery:
     Args:
         node: Its algebra.
         outputs: Its columns.
-        correlated: Its conditions over columns of the query around it.
-        is_one_row: Whether it is an aggregate of all rows, which has a row even of none.
-        of_none: Of an aggregate of all rows, what each column is if there are none.
-        offer: Of an aggregate of all rows, what its FROM offers: columns by their unique names, each as SQL names it.
+        correlated: Its conditions over columns of the surrounding query.
+        is_one_row: Whether it is an aggregate over all rows, which has one row even if there are none to aggregate.
+        of_none: For an aggregate over all rows, the value of each column if there are no rows.
+        offer: For an aggregate over all rows, the columns of its FROM by their unique names, each as SQL names it.
     """
 
     node: Node
@@ -101,7 +101,7 @@ class ReadQuery:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Common:
-    """A common table expression, and those in reach within it. Each use reads it again, under names of its own."""
+    """A common table expression, and those that its query can use. Each use reads it again, under new unique names."""
 
     tree: exp.CTE
     ctes: "Ctes"
@@ -113,12 +113,12 @@ Ctes: TypeAlias = Mapping[str, Common]
 
 @dataclass(eq=False)
 class TextReading:
-    """One reading of a text: its schemas, and what is learned on the way.
+    """One reading of a text: the schemas of its tables, and what is learned during the reading.
 
     Args:
         parsed: The text.
         schemas: The columns of each table, under the table's name in lower case, with their types.
-        read_query: Reads a query within the text, with what is in reach around it.
+        read_query: Reads a query within the text, given the common table expressions and the scopes around it.
     """
 
     parsed: Parsed
@@ -135,7 +135,7 @@ class TextReading:
         return self.parsed.text.lower()
 
     def unique(self, name: str, type_: str | None = None) -> str:
-        """A new unique name, after a name of the text."""
+        """A new unique name, derived from a name in the text."""
         stem = re.sub(r"^(?=\d)", "c", re.sub(r"[^a-z0-9_]", "_", name.lower()))[:24]
         column = f"{stem or 'c'}_{next(self._numbers)}"
         while column in self._text:  # a lambda of the text may have this parameter
@@ -145,12 +145,12 @@ class TextReading:
         return column
 
     def retype(self, column: str, expression: Expression) -> None:
-        """Keep the type of a computed column, if its expression tells it."""
+        """Record the type of a computed column, if it follows from the expression."""
         if (type_ := type_of(expression, self.types)) is not None:
             self.types[column] = type_
 
     def note(self, sentence: str) -> None:
-        """Keep a sentence once."""
+        """Add a sentence to the notes, unless it is there."""
         if sentence not in self.notes:
             self.notes.append(sentence)
 
@@ -159,16 +159,16 @@ class TextReading:
         return ViewError(code, what, None if node is None else self.parsed.at(node, word), remedy)
 
     def compute_whole(self, why: Reason) -> None:
-        """Keep why all rows are computed if one may move: the first reason."""
+        """Record why all rows are computed as soon as a table has changed; the first reason stays."""
         self.whole = self.whole or why
 
     def not_followed(self, what: str, node: Expr, word: str = "") -> NotFollowedError:
-        """Why no keys follow a part of the text."""
+        """The error that keys cannot follow changes through a part of the text."""
         clause = what if what[1:2].isupper() else what[:1].lower() + what[1:]
         return NotFollowedError(clause, self.parsed.at(node, word))
 
     def query(self, root: Node, outputs: tuple[Output, ...]) -> Query:
-        """What the text says."""
+        """The query that was read, with what was learned during the reading."""
         return Query(self.parsed.text, root, outputs, dict(self.types), tuple(self.notes), self.whole)
 
 
@@ -192,7 +192,8 @@ def resolve(reading: TextReading, name: exp.Column | exp.Dot, scopes: tuple[Scop
     """The column, or the field of a column, that a name means: in the innermost scope that has one.
 
     Raises:
-        ViewError: It means several, or one that a subquery two levels further in cannot reach.
+        ViewError: The name means several columns.
+        NotFollowedError: The whole name of a table qualifies it, or it is of a query two or more levels further out.
     """
     path = parts_of(name)
     parts = tuple(part.lower() for part in path)
@@ -229,7 +230,7 @@ def _field(reading: TextReading, name: Expression, output: Output, fields: tuple
 
 
 def field_of(value: Expression, fields: tuple[str, ...]) -> Expression:
-    """A field within a value, which its brackets tell from a column of a table."""
+    """A field within a value, with brackets around the value, so that it is not read as the column of a table."""
     for each in fields:
         value = exp.Dot(this=exp.Paren(this=value), expression=exp.to_identifier(each, quoted=True))
     return value
@@ -245,11 +246,11 @@ def unknown_column(reading: TextReading, name: Expression, scope: Scope) -> View
 _TIMES = ("timestamp_micros", "timestamp_millis", "timestamp_seconds")
 """Functions whose value is a TIMESTAMP, whatever the settings."""
 _KEEPING = (exp.Max, exp.Min, exp.AnyValue, exp.First, exp.Last, exp.FirstValue, exp.LastValue)
-"""Functions whose value has the type of what they are called with."""
+"""Functions whose value has the type of their argument."""
 
 
 def type_of(expression: Expression, types: Mapping[str, str]) -> str | None:
-    """The type of an expression, as Spark's `simpleString()` has it, where the expression itself tells it."""
+    """The type of an expression, as Spark's `simpleString()` has it; None if it does not follow from the expression."""
     match expression:
         case exp.Column():
             return types.get(expression.name)

@@ -1,4 +1,4 @@
-"""FROM: tables, subqueries, joins and LATERAL VIEW, as items of a join, and what they offer to names."""
+"""FROM: tables, subqueries, joins and LATERAL VIEW, as items of a join, and the columns that they offer to names."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ from lakehouse.views.sql.subqueries import Block, Sought, conjuncts, correlation
 
 
 def read_from(block: Block, select: exp.Select) -> tuple[Node, tuple[Expression, ...]]:
-    """The rows of FROM and WHERE, and the conditions over columns of the query around."""
+    """The rows of FROM and WHERE, and the conditions over columns of the surrounding query."""
     source: exp.From | None = select.args.get("from_")
     rows = _Rows(block)
     if source is None:
@@ -58,7 +58,7 @@ def with_ctes(query: Expr, ctes: Ctes) -> Ctes:
 
 @dataclass(eq=False)
 class _Rows:
-    """The rows of a FROM while its items are read: those of the block, and what it filters and marks."""
+    """The rows of a FROM while its items are read, with the conditions that filter, mark or correlate them."""
 
     block: Block
     where: list[Expression] = field(default_factory=list[Expression])
@@ -123,7 +123,7 @@ class _Rows:
     def _full(
         self, node: Node, on: tuple[Expression, ...], pairs: list[tuple[Output, Output]]
     ) -> tuple[Node, list[Output]]:
-        """A full join, with the columns of USING, each of which is that of the side that has the row."""
+        """A full join, and the columns of USING, each taken from the side that has the row."""
         full: Node = FullJoin(self.close(), node, on)
         keys: list[Output] = []
         new: dict[str, Expression] = {}
@@ -135,7 +135,7 @@ class _Rows:
         return (Extend(full, new) if new else full), keys
 
     def _no_correlation(self, on: list[Expression], node: Node) -> None:
-        """Raise if the condition of an outer join names a column of the query around."""
+        """Raise if the condition of an outer join names a column of the surrounding query."""
         within = self._columns() | columns(node)
         for condition in on:
             if columns_in(condition) - within:
@@ -146,7 +146,7 @@ class _Rows:
         return frozenset[str]().union(*(columns(item.node) for item in self.block.items))
 
     def _mark(self, mark: Sought, *, positive: bool) -> None:
-        """Keep the rows that a semi join keeps, or those that an anti join keeps."""
+        """Keep the rows that have a match, as a semi join does, or those that have none, as an anti join does."""
         if columns_in(*mark.on) - columns(mark.sub) - self._columns():
             raise correlation(self.block.reading, mark.on[0])
         self.block.marks.append(mark)
@@ -207,7 +207,7 @@ def use_of(mark: str, conditions: Iterable[Expression]) -> MarkUse:
 
 
 def read_generator(block: Block, call: Expr, names: tuple[str, ...]) -> tuple[Expression, tuple[str, ...]]:
-    """A generator over unique columns, and the unique names of what it gives."""
+    """A generator over unique columns, and the unique names of the columns that it gives."""
     reading, name = block.reading, call.meta.get(CALLED, "")
     if name not in GENERATORS or call.find(exp.Query):
         what = "What stands after LATERAL VIEW makes no rows of one, or reads another table"
@@ -220,7 +220,7 @@ def read_generator(block: Block, call: Expr, names: tuple[str, ...]) -> tuple[Ex
 
 
 def is_outer_generator(call: Expr) -> bool:
-    """Whether a generator makes a row of NULL where there would be none."""
+    """Whether a generator gives a row of NULLs where it would otherwise give no row."""
     return str(call.meta.get(CALLED, "")).endswith("_outer")
 
 
@@ -253,7 +253,7 @@ def read_source(block: Block, source: Expr) -> tuple[Node, Scope]:
 
 
 _MOST_VALUES = 100
-"""So many rows of VALUES are followed: each is a branch of the steps."""
+"""At most this many rows of VALUES are followed, because each becomes a branch of the steps."""
 
 
 def read_values(reading: TextReading, values: exp.Values) -> tuple[Node, tuple[Output, ...]]:
@@ -286,7 +286,7 @@ def _is_bracket(within: Expr) -> bool:
 
 
 def _read_bracket(block: Block, first: Expr, joins: Iterable[exp.Join]) -> tuple[Node, Scope]:
-    """Tables that are joined before they join others."""
+    """Tables in brackets, which are joined with each other before they join others."""
     within = Block(block.reading, block.ctes, block.outer)
     rows = _Rows(within)
     rows.read(first, joins)
@@ -341,7 +341,7 @@ def _pairs(block: Block, join: exp.Join, left: Scope, right: Scope) -> list[tupl
 
 
 def _refuse_other_case(block: Block, join: exp.Join, left: Scope, right: Scope) -> None:
-    """Raise if names of both sides differ in nothing but the case of letters: NATURAL takes them for two names."""
+    """Raise if names on the two sides differ only in the case of letters: NATURAL takes them for different names."""
     of_right = {output.name.lower(): output.name for output in right.visible}
     for output in left.visible:
         other = of_right.get(output.name.lower(), output.name)
@@ -365,7 +365,7 @@ def _equal(left: Output, right: Output) -> Expression:
 
 
 def _merge(keys: list[Output], pairs: list[tuple[Output, Output]], left: Scope, right: Scope) -> tuple[Output, ...]:
-    """What a join with USING offers without a qualifier: its keys once, and the rest of both sides."""
+    """The columns that a join with USING offers without a qualifier: its keys once, and the rest of both sides."""
     once = {output.column for pair in pairs for output in pair}
     rest = (output for output in (*left.visible, *right.visible) if output.column not in once)
     return (*keys, *rest)

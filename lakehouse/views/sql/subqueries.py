@@ -38,12 +38,12 @@ from lakehouse.views.sql.time_windows import TimeWindow, is_call
 from lakehouse.views.view_text import NotFollowedError
 
 SAID = "said"
-"""The key in a column's `meta` under which its name stands as the text has it, if nothing qualifies the name there."""
+"""The key in a column's `meta` that holds its name in the text, in lower case, if nothing qualifies the name there."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sought:
-    """A mark whose rows are not known yet: those of the block that its expression stands in."""
+    """A `MarkJoin` whose rows are not known yet: those of the block that contains the subquery."""
 
     sub: Node
     on: tuple[Expression, ...]
@@ -52,23 +52,23 @@ class Sought:
     among: tuple[str, ...] = ()
 
     def over(self, node: Node, use: MarkUse = MarkUse.ANY) -> MarkJoin:
-        """The mark of the rows of a node."""
+        """The mark over the rows of a node."""
         return MarkJoin(node, self.sub, self.on, self.value, self.sought, self.among, use)
 
 
 @dataclass(eq=False)
 class Block:
-    """What a block of SELECT is made of while it is read.
+    """The parts of a block of SELECT while it is read.
 
     Args:
         reading: The reading of the text.
         ctes: The common table expressions in reach.
         outer: The scopes around the block, the nearest first.
         scope: What its own FROM offers.
-        aliases: What the names mean that its SELECT has given so far, in lower case.
-        items: What joins its rows: the items of FROM, and then the scalar subqueries of its expressions.
-        marks: The subqueries of its expressions that rows match or not.
-        window: The intervals of `window(...)` in which its rows are; None if nothing calls that.
+        aliases: The expressions that its SELECT has named so far, by their names in lower case.
+        items: What is joined to its rows: the items of FROM, and then the scalar subqueries of its expressions.
+        marks: The subqueries of its expressions that test whether a row has a match.
+        window: The intervals of `window(...)` that contain its rows; None if nothing calls the function.
     """
 
     reading: TextReading
@@ -81,17 +81,17 @@ class Block:
     window: TimeWindow | None = None
 
     def read(self, query: Expr) -> ReadQuery:
-        """A subquery of the block, which may name its columns."""
+        """A subquery of the block, which may name the block's columns."""
         return self.reading.read_query(self.reading, query, self.ctes, (self.scope, *self.outer))
 
     def take(self) -> tuple[tuple[Item, ...], tuple[Sought, ...]]:
-        """What the expressions since the last time have brought."""
+        """Take out the items and marks that expressions have added since the last call."""
         brought = tuple(self.items), tuple(self.marks)
         self.items, self.marks = [], []
         return brought
 
     def refuse_subqueries(self, where: Expr, what: str) -> None:
-        """Raise if the expressions since the last time have brought a subquery."""
+        """Raise if an expression has added a subquery since the last `take`."""
         items, marks = self.take()
         if items or marks:
             raise self.reading.not_followed(f"A subquery stands in {what}", where)
@@ -101,7 +101,7 @@ def rewrite(block: Block, expression: Expr) -> Expression:
     """An expression of the text over unique columns; its subqueries are added to the block.
 
     Raises:
-        ViewError: It names what is not there, or has a subquery that no keys follow.
+        ViewError: It names a column that is unknown or ambiguous.
     """
     holder = exp.Paren(this=expression.copy())
     rewrite_below(block, holder)
@@ -109,7 +109,7 @@ def rewrite(block: Block, expression: Expr) -> Expression:
 
 
 def rewrite_below(block: Block, node: Expr) -> None:
-    """Put unique columns into a node of a tree that is nobody else's."""
+    """Put unique columns into a node in place; nothing else may share its tree."""
     for child in list(node.iter_expressions()):
         new = _replacement(block, child)
         if new is None:
@@ -119,7 +119,7 @@ def rewrite_below(block: Block, node: Expr) -> None:
 
 
 def conjuncts(condition: Expression | None) -> tuple[Expression, ...]:
-    """The conditions that all hold if one does; what all branches of an OR have in common is one of them."""
+    """The parts of a condition that AND joins; a part that all branches of an OR have in common is one of them."""
     match condition:
         case None:
             return ()
@@ -135,7 +135,7 @@ def conjuncts(condition: Expression | None) -> tuple[Expression, ...]:
 
 def _of_or(branches: list[tuple[Expression, ...]]) -> tuple[Expression, ...]:
     """(a and b) or (a and c) is a and (b or c), in three-valued logic too."""
-    # Two subqueries with one text name their tables at two places.
+    # A subquery is not shared, because two with the same text name their tables at two places.
     shared = tuple(
         each for each in branches[0] if all(each in branch for branch in branches[1:]) and each.find(exp.Query) is None
     )
@@ -158,7 +158,7 @@ def _branches(condition: Expression) -> list[Expression]:
 
 
 def sides(condition: Expression, own: frozenset[str]) -> tuple[Expression, Expression] | None:
-    """Of an equality of an expression over own columns and one over none of them: the former, and the latter."""
+    """The sides of an equality: the one over own columns, then the one over none; None for any other condition."""
     if not isinstance(condition, exp.EQ):
         return None
     for one, other in ((condition.this, condition.expression), (condition.expression, condition.this)):
@@ -168,7 +168,7 @@ def sides(condition: Expression, own: frozenset[str]) -> tuple[Expression, Expre
 
 
 def _replacement(block: Block, node: Expr) -> Expression | None:
-    """What stands for a node; None if only what is below the node changes."""
+    """What replaces a node; None if only nodes below it change."""
     if (name := node.meta.get(CALLED)) in GENERATORS:
         what = f"{name}() makes several rows of one within an expression"
         raise block.reading.not_followed(what, node)
@@ -198,7 +198,7 @@ def _is_counted(node: Expr) -> bool:
 
 
 def _meaning(block: Block, name: exp.Column | exp.Dot) -> Expression:
-    """What a name means: a column of FROM, else a name that SELECT has given, else a column of the query around."""
+    """What a name means: a column of FROM, else a name that SELECT has given, else a column of the outer query."""
     _refuse_parameter(block, name)
     meaning = resolve(block.reading, name, (block.scope,))
     path = parts_of(name)
@@ -215,7 +215,7 @@ def _meaning(block: Block, name: exp.Column | exp.Dot) -> Expression:
 
 
 def _refuse_parameter(block: Block, name: exp.Column | exp.Dot) -> None:
-    """Raise if a name is a parameter of a lambda in other letters: the tree has it as a column."""
+    """Raise if a name differs only in case from a parameter of a lambda: the tree has it as a column."""
     within = name.find_ancestor(exp.Lambda)
     while within is not None:
         if any(each.name.lower() == parts_of(name)[0].lower() for each in within.expressions):
@@ -278,7 +278,7 @@ def _scalar(block: Block, node: exp.Query) -> Expression:
 
 
 def _single(block: Block, node: exp.Query, query: ReadQuery) -> tuple[Node, str]:
-    """Any one value of a scalar subquery that may have several, for each value of the columns that it is matched by."""
+    """The rows and the column of any one value of a scalar subquery, for each value of the columns that match it."""
     reading, value = block.reading, query.outputs[0].column
     groups: list[str] = []
     for condition in query.correlated:
@@ -292,13 +292,13 @@ def _single(block: Block, node: exp.Query, query: ReadQuery) -> tuple[Node, str]
 
 
 def correlation(reading: TextReading, node: Expr) -> NotFollowedError:
-    """Why no keys follow a subquery that is matched with the row around it otherwise than by equality."""
+    """The error of a subquery that is matched with the surrounding row by something other than equality."""
     what = "a subquery is computed for each row around it, by a condition that is not an equality of columns"
     return reading.not_followed(what, node)
 
 
 def _is_null(expression: Expression) -> bool:
-    """Whether an expression over no columns is surely NULL."""
+    """Whether an expression over no columns is certainly NULL."""
     nodes = list(expression.walk())
     return any(isinstance(node, exp.Null) for node in nodes) and all(
         isinstance(node, (*PROPAGATING, exp.Div)) for node in nodes

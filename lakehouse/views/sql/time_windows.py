@@ -1,4 +1,4 @@
-"""`window(time, length, step)`: the intervals of one length, which begin after equal steps, around the time of a row.
+"""`window(time, length, step)`: the intervals of one length, beginning at equal steps, that contain the time of a row.
 
 Spark: `TimeWindow`, `ResolveTimeWindows`.
 """
@@ -13,17 +13,17 @@ from lakehouse.views.algebra import Extend, Filter, Generate, Node, column, in_p
 from lakehouse.views.sql.parsing import CALLED
 
 NAME = "window"
-"""What the function is called, and the column that Spark makes of a call."""
+"""The name of the function, and of the column that Spark makes of a call."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TimeWindow:
-    """The intervals around the times of the rows of a block; each row is there once for each of its intervals.
+    """The intervals that contain the times of a block's rows; a row is repeated for each interval around its time.
 
     Args:
         call: The call, as the text has it.
         start: The column of the start of an interval.
-        length: The length of all of them in microseconds.
+        length: The length of each interval in microseconds.
     """
 
     call: Expr
@@ -47,7 +47,7 @@ class TimeWindow:
 
 
 def call_of(select: exp.Select) -> exp.Anonymous | None:
-    """The first call in the columns and the groups of a block."""
+    """The first call of the function in the columns and the groups of a block; None if there is none."""
     group: exp.Group | None = select.args.get("group")
     for part in (*select.expressions, *([] if group is None else [group])):
         for call in part.find_all(exp.Anonymous):
@@ -62,17 +62,19 @@ def is_call(node: Expr) -> bool:
 
 
 _MOST = 100
-"""In so many intervals a row may be."""
+"""A row may be in at most this many intervals."""
 
 
 def in_windows(node: Node, call: exp.Anonymous, time: Expression, start: str) -> tuple[Node, TimeWindow] | None:
-    """The rows of a node that have a time, each once for each interval around it; None if the text does not say which.
+    """The rows of a node that have a time, repeated for each interval that contains it.
+
+    None if the call does not write out valid durations, or if a row would be in too many intervals.
 
     Args:
         node: The rows.
         call: The call.
         time: The time of a row, a TIMESTAMP.
-        start: The new column of the start of an interval.
+        start: The new column for the start of an interval.
     """
     length, *others = map(_microseconds, call.expressions[1:4])
     step, first = (*others, *(length, 0)[len(others) :])
@@ -107,14 +109,14 @@ _DURATION = re.compile(rf"\s*(?:interval\s+)?{_UNIT.pattern}(?:\s+{_UNIT.pattern
 
 
 def _microseconds(duration: Expression) -> int | None:
-    """The microseconds of a duration that is written out, such as '1 hour 30 minutes'; None of another."""
+    """The microseconds of a duration that is written out, such as '1 hour 30 minutes'; None for any other."""
     if not isinstance(duration, exp.Literal) or not duration.is_string or not _DURATION.fullmatch(duration.name):
         return None
     return sum(int(count) * _UNITS[unit.lower()] for count, unit in _UNIT.findall(duration.name))
 
 
 def _call(name: str, *arguments: Expression) -> exp.Anonymous:
-    """A call of a function of Spark, as a text has it."""
+    """A call of a Spark function, as the parser makes it from a text."""
     call = exp.Anonymous(this=name, expressions=[each.copy() for each in arguments])
     call.meta[CALLED] = name
     return call

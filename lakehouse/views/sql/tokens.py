@@ -1,8 +1,8 @@
 """SQL text cut into tokens as Spark cuts it: words, quoted names, texts, numbers and symbols, without comments.
 
-A parser that reads a text otherwise than Spark would plan another query than the one that runs. So what the two could
-cut otherwise is refused here: variables, which Spark replaces before it parses, and comments that go on in another
-line.
+A parser that reads a text differently from Spark would plan a query other than the one that runs. So text that the two
+could cut differently is refused here: variables, which Spark replaces before it parses, and comments that continue on
+the next line.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ class Token:
 
     @property
     def value(self) -> str:
-        """What a quoted name or a text stands for; the letters of another token."""
+        """What a quoted name or a text stands for; for any other token, its letters."""
         match self.kind:
             case TokenKind.QUOTED:
                 return self.text[1:-1].replace("``", "`")
@@ -102,7 +102,7 @@ def tokens(text: str, origin: Origin = Origin()) -> tuple[Token, ...]:
 
 
 def cut(text: str, origin: Origin = Origin()) -> Iterator[Token]:
-    """The tokens of a text that no other program renders.
+    """The tokens of a text, without refusing templates of other programs.
 
     Raises:
         ViewError: A text, a quoted name or a comment has no end.
@@ -139,7 +139,7 @@ def _refuse_continued(text: str, comment: re.Match[str], origin: Origin) -> None
 
 
 def _end_of_comment(text: str, start: int, origin: Origin) -> int:
-    """The offset after a comment, which may hold others."""
+    """The offset after a comment, which may contain other comments."""
     depth, at = 0, start
     while (edge := _COMMENT_EDGE.search(text, at)) is not None:
         depth += 1 if edge.group() == "/*" else -1
@@ -184,7 +184,7 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 
 
 def _value_of_text(literal: str) -> str:
-    """The characters that a text of SQL stands for, as Spark's `unescapeSQLString` reads it."""
+    """The characters that a string literal of SQL stands for, as Spark's `unescapeSQLString` reads it."""
     if literal[0] in "rR":
         return literal[2:-1]
     doubled = literal[0] * 2
@@ -203,7 +203,7 @@ def _value_of_text(literal: str) -> str:
 
 
 def replace_tokens(text: str, others: Iterable[tuple[Token, str]]) -> str:
-    """A text with other letters in the places of some of its tokens, in their order."""
+    """A text with some of its tokens replaced; the tokens are given in their order."""
     pieces, at = list[str](), 0
     for token, other in others:
         pieces += text[at : token.start], other
@@ -222,14 +222,14 @@ def spell(sequence: tuple[Token, ...]) -> str:
 
 
 _SAY_NAMES = frozenset({"TO_JSON", "TO_XML", "TO_VARIANT_OBJECT", "TYPEOF", "SCHEMA_OF_VARIANT"})
-"""Functions whose values have the names of fields in them, with their case."""
+"""Functions whose values contain the names of fields, including the case of their letters."""
 
 
 def canonical(text: str, origin: Origin = Origin()) -> tuple[str, ...]:
     """What decides the meaning of a text: its tokens, words in upper case, without comments and white space.
 
-    The name of a parameter keeps its case, in which Spark looks for its value. All words keep it in a text that puts
-    names of fields into values: `to_json(struct(a AS City))`.
+    The name of a parameter keeps its case, because Spark looks its value up by it. All words keep their case in a text
+    that puts names of fields into values: `to_json(struct(a AS City))`.
     """
     sequence = tokens(text, origin)
     if any(token.text.upper() in _SAY_NAMES for token in sequence):
@@ -244,12 +244,12 @@ def canonical(text: str, origin: Origin = Origin()) -> tuple[str, ...]:
 
 
 def digest_of_view(text: ViewText) -> str:
-    """A short text that is another one if the query, an argument or a declared column is."""
+    """A digest that changes if the query, an argument or a declared column changes."""
     return digest([digest_of(text.text, text.args), [(column.name, column.type) for column in text.columns]])
 
 
 def digest_of(text: str, args: Mapping[str, Any], origin: Origin = Origin()) -> str:
-    """A short text that is another one if a text means something else, or an argument has another value."""
+    """A digest that changes if the meaning of a text or the value of an argument changes."""
     values = sorted((name, type(value).__name__, repr(value)) for name, value in args.items())
     parts = json.dumps([canonical(text, origin), values])
     return hashlib.sha256(parts.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The words of a text, with the places of what they say; and what they refuse wherever it stands."""
+"""The words of a text and their places, and the refusal of words that no view may have, wherever they are."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Text:
     tokens: tuple[Token, ...]
 
     def at(self, node: Expr, word: str = "") -> TextPlace | None:
-        """Where the text says a node: from the last `word` before it, if one is given."""
+        """Where a node is in the text: from the last `word` before it, if one is given."""
         span = span_of(node)
         before = [
             token.start for token in self.tokens if token.is_word(word) and (span is None or token.start <= span[0])
@@ -36,7 +36,7 @@ class Text:
 
     @cached_property
     def parameters(self) -> Mapping[str, TextPlace]:
-        """The named parameters, each where the text has it first. A colon behind a value begins a path into it."""
+        """The named parameters, each with its first place. A colon right after a value begins a path into it."""
         named = dict[str, TextPlace]()
         for before, colon, name in zip((None, *self.tokens), self.tokens, self.tokens[1:], strict=False):
             is_other = before is not None and (begins_path(before, colon) or ends_cast(before, colon))
@@ -45,7 +45,7 @@ class Text:
         return named
 
     def _whole(self, start: int, end: int) -> tuple[int, int]:
-        """The offsets of some words, with the brackets around them that belong to brackets in them."""
+        """The offsets of some words, extended by the brackets around them that pair with brackets among them."""
         depth = lowest = 0
         for character in self.text[start:end]:
             depth += {"(": 1, ")": -1}.get(character, 0)
@@ -59,7 +59,7 @@ class Text:
         return start, end
 
     def of_token(self, first: Token, last: Token | None = None) -> TextPlace:
-        """Where a token is, or several."""
+        """Where a token is, or the range from it to a last one."""
         return TextPlace.of(self.text, first.start, (last or first).end)
 
     def of_place(self, place: Place) -> TextPlace:
@@ -76,13 +76,13 @@ class Text:
 
 
 def span_of(node: Expr) -> tuple[int, int] | None:
-    """The offsets between which the words of a node are, as far as its tree tells; the second one excluded."""
+    """The start and the excluded end of the words of a node, as far as its tree has them; None if it has none."""
     spans = [(each.meta["start"], each.meta["end"] + 1) for each in node.walk() if "start" in each.meta]
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
 
 
 def cut(text: str) -> Text:
-    """The tokens of a text, none of which is refused wherever it stands.
+    """A text with its tokens, after the refusal of those that no view may have.
 
     Raises:
         ViewError: The text is not one query, or it gives other rows in each run, or reads more than what a run pins.
@@ -96,9 +96,9 @@ def cut(text: str) -> Text:
 
 _TIME = r"T?\d{1,2}:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?(?:\s*[a-z+-][\w:/+-]*)?"
 _RUN_TEXT = re.compile(rf"\s*(?:(?:now|today|tomorrow|yesterday)(?:\s+\S+)?|{_TIME})\s*", re.IGNORECASE)
-"""Texts that Spark takes for the day of the run, or for a time on that day, where it wants a date or a time."""
+"""Texts that Spark takes for the day of the run, or for a time on that day, where it expects a date or a time."""
 _OF_NO_DAY = ("INTERVAL", "TIME")
-"""Words behind which a time is of no day."""
+"""Words after which a time belongs to no day."""
 RUN_TEXT_REMEDY = (
     "Write the date as well. If the text itself is meant, write it in two parts, concat('to', 'day') or concat('12', "
     "':00'), or compare with a column."
@@ -106,18 +106,18 @@ RUN_TEXT_REMEDY = (
 
 
 def why_of_the_run(text: str) -> str | None:
-    """Why a text is no constant, as a sentence; None if it is."""
+    """Why a string literal is not a constant, as a sentence; None if it is."""
     if _RUN_TEXT.fullmatch(text) is None:
         return None
     return f"Spark may take the text '{text}' for a time on the day of the run, which no row holds"
 
 
 _QUERIES = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
-"""Words with which a query begins, behind brackets."""
+"""Words with which a query begins, after any opening brackets."""
 
 
 def _refuse_shape(words: Text) -> None:
-    """Refuses a text that is not one query, or whose brackets do not fit."""
+    """Refuses a text that is not one query, or whose brackets do not match."""
     first = next((token for token in words.tokens if not token.is_symbol("(")), None)
     end = next((place for place, token in enumerate(words.tokens) if token.is_symbol(";")), len(words.tokens))
     if first is None or not first.is_word(*_QUERIES) or words.tokens[end + 1 :]:
@@ -137,7 +137,7 @@ def _refuse_shape(words: Text) -> None:
 _WITHOUT_BRACKETS = frozenset(
     {"current_date", "current_time", "current_timestamp", "current_user", "localtimestamp", "session_user"}
 )
-"""Functions of the run that Spark calls without brackets too."""
+"""Functions with another value in each run that Spark also calls without brackets."""
 
 
 def _refuse_token(words: Text, before: Token | None, token: Token, after: Token | None) -> None:
@@ -176,7 +176,7 @@ def _refuse_token(words: Text, before: Token | None, token: Token, after: Token 
 
 
 def _refuse_loose_comma(words: Text, before: Token | None, comma: Token, after: Token | None) -> None:
-    """Refuses a comma that has nothing before or after it: sqlglot forgives that, and Spark does not."""
+    """Refuses a comma that has nothing before or after it: sqlglot accepts that, and Spark does not."""
     begins = before is None or before.text in OPENING or before.is_word("SELECT", "FROM", "BY")
     ends = after is None or after.text in (*CLOSING, ",", ";") or _CLAUSE.match(words.text, after.start)
     if begins or ends:

@@ -1,4 +1,4 @@
-"""The first reading of a node: a superset of values in the rows that it has more or fewer of than before."""
+"""The first reading of a node: a superset of the values in the rows that it has more or fewer of than before."""
 
 from collections.abc import Iterable
 from typing import assert_never
@@ -40,7 +40,7 @@ from lakehouse.views.steps.supersets import (
 
 
 def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | None:
-    """A superset of the values of columns in the rows that a node has more or fewer of than before; None for none."""
+    """A superset of the wanted values in rows that a node has more or fewer of than before; None if there are none."""
     if not planning.facts.changes(node):
         return None
     planning.require_said(want)
@@ -80,10 +80,10 @@ def _entry(planning: Planning, node: Node) -> Entry:
 
 
 def _came_or_went(planning: Planning, node: Node, want: frozenset[str]) -> Relation | None:
-    """Values that come or go, if the node is reduced to the wanted columns.
+    """Values that come or go if the node is reduced to the wanted columns.
 
-    A change of another column is none here: so a row that is there before and after does not count as missing. Columns
-    that no step can compute are left out, but what they are computed from counts.
+    A change of another column does not count, so a row that is there before and after does not count as missing.
+    Columns that no step can compute are left out, but what they are computed from counts.
     """
     sayable = want - planning.facts.unsaid.keys()
     if not planning.facts.changes(node):
@@ -102,7 +102,7 @@ def _came_or_went(planning: Planning, node: Node, want: frozenset[str]) -> Relat
 
 
 def _that_change(planning: Planning, join: Join, entries: dict[int, Entry]) -> dict[int, Entry]:
-    """The entries of those items that may have changed. One value of all rows may be of any row around it."""
+    """The entries of the items that may have changed. A changed value of all rows, which no keys follow, is refused."""
     changed = {k: entry for k, entry in entries.items() if planning.facts.changes(join.items[k].node)}
     for k in changed if len(join.items) > 1 else ():
         if is_one_row(join.items[k].node):
@@ -122,7 +122,7 @@ def _rows_of_partitions(planning: Planning, node: Windows, want: frozenset[str])
 
 
 def _of_mark(planning: Planning, node: MarkJoin, want: frozenset[str]) -> list[Relation]:
-    """The changed rows, and the rows of which a change of the subquery may move the mark.
+    """The changed rows, and the rows for which a change of the subquery may change the boolean.
 
     IN is NULL, not false, if what is sought or one of the values is NULL.
     """
@@ -151,7 +151,7 @@ def _is_any_null(of: Iterable[Expression]) -> Expression:
 
 
 def _of_branches(planning: Planning, node: SetOperation, want: frozenset[str]) -> Relation | None:
-    """What changed in a branch, by position: how often a row is there depends on that row alone."""
+    """The changes of the branches, by position: how often a row is in the result depends on equal rows alone."""
     moved = {
         place: rows
         for place, (branch, names) in enumerate(zip(node.nodes, node.names, strict=True))
@@ -161,7 +161,7 @@ def _of_branches(planning: Planning, node: SetOperation, want: frozenset[str]) -
 
 
 def _of_full_join(planning: Planning, node: FullJoin, want: frozenset[str]) -> list[Relation]:
-    """Changed pairs, changed rows beside NULL, and rows of the other side that a changed row matches, beside NULL."""
+    """Changed pairs; changed rows of each side, padded with NULL; rows of the other side that they match, padded."""
     rows: list[Relation] = []
     pairs = Join((Item(node.left), Item(node.right)), node.on)
     entries = _that_change(planning, pairs, {0: _entry(planning, node.left), 1: _entry(planning, node.right)})

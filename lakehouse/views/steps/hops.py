@@ -1,7 +1,7 @@
 """How a change of some items of a join reaches wanted columns: hop by hop, one step for each edge of the join tree.
 
-A hop carries the columns that link two items, and wanted columns that are already there; so the rows of all changed
-items that arrive at an item go on together. A row of a LEFT item is there, or it is missing and NULL: both go on.
+A hop carries the columns that link two items, and the wanted columns found so far. So the rows of all changed items
+that arrive at an item go on together. A row of a LEFT item is there, or it is missing and NULL: both cases go on.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,9 +24,9 @@ class Entry:
     """Rows of an item from which the way starts.
 
     Args:
-        rows: The rows, by the columns that are needed.
-        presence: Of changed rows, those that came or went if the item had no other columns than these: where a LEFT
-            item may be missing now, or was missing before. None of rows that did not change.
+        rows: Gives the rows, for the columns that are needed.
+        presence: For changed rows: gives those that came or went if the item had only these columns. There, a LEFT item
+            may be missing now, or was missing before. None for rows that did not change.
     """
 
     rows: Callable[[frozenset[str]], Relation | None]
@@ -42,7 +42,7 @@ class Match(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """Rows that have come to an item, and the children whose wanted columns they have."""
+    """Rows that have come to an item, and the children whose wanted columns these rows already have."""
 
     relation: Relation
     match: Match
@@ -56,7 +56,7 @@ def reach(
     want: frozenset[str],
     images: tuple[Image, ...],
 ) -> list[Relation]:
-    """The values of wanted columns in the rows of a join that have a row of an entry in them, or had."""
+    """The values of wanted columns in the rows of a join that contain, or contained, a row of an entry."""
     direct, others = list[Relation](), dict(entries)
     graph = JoinGraph(join, planning.facts)
     for item, entry in entries.items():
@@ -72,7 +72,7 @@ def reach(
 def _of_left_item(
     planning: Planning, graph: JoinGraph, item: int, entry: Entry, want: frozenset[str]
 ) -> list[Relation] | None:
-    """Wanted values that a change of a LEFT item says by itself: its own, NULL, and what its ON makes equal to them."""
+    """Wanted values that a change of a LEFT item decides alone: its own, NULL, what its ON makes equal; else None."""
     if not graph.is_left(item) or entry.presence is None:
         return None
     of_item, classes, on = graph.columns[item], graph.classes, graph.join.items[item].on
@@ -97,7 +97,7 @@ def _of_left_item(
 
 
 def _with_partner(planning: Planning, graph: JoinGraph, item: int, rows: Relation) -> Relation:
-    """Those rows of a LEFT item that a row of another item matches by its ON; all rows if no equality links one."""
+    """The rows of a LEFT item that match a row of another item by its ON; all rows if no equality links one."""
     for other in graph.neighbours(item):
         conditions = [each.expression for each in graph.between(item, other) if each.on == item]
         if list(key_pairs(conditions, graph.columns[other], rows.columns)):
@@ -132,11 +132,11 @@ class _Walk:
     # what an item's rows must have
 
     def _conditions(self, item: int) -> list[Condition]:
-        """The conditions between an item and those to which its rows may have to go."""
+        """The conditions between an item and the items to which its rows may have to go."""
         return [each for other in self._tree.neighbours(item) for each in self._graph.between(item, other)]
 
     def _linking(self, item: int, *, on: bool) -> frozenset[str]:
-        """The item's columns in these conditions: in those of its own ON, or in all others."""
+        """The item's columns in its `_conditions`: in those of its own ON, or in all others."""
         conditions = (each.expression for each in self._conditions(item) if (each.on == item) == on)
         return columns_in(*conditions) & self._graph.columns[item]
 
@@ -146,10 +146,10 @@ class _Walk:
         return self._linking(item, on=True) | self._linking(item, on=False) | set(provided)
 
     def _said_at(self, item: int, relation: Relation, carried: Iterable[str], *, is_null: bool = False) -> Relation:
-        """Rows of an item as they go on: linking columns, those of its own ON under another name, wanted columns.
+        """Rows of an item as they go on: with linking columns, those of its own ON renamed, and wanted columns.
 
-        A change of a LEFT item also stands for rows that lack it now, or lacked it: there its columns are NULL, but
-        those of its own ON say which rows these are.
+        A change of a LEFT item also affects rows that lack it now, or lacked it before: its columns are NULL there, but
+        the columns of its own ON show which rows these are.
         """
         nulls = {name: self._planning.facts.null(name) for name in self._graph.columns[item]}
         values = {_of_on(name): name for name in self._linking(item, on=True)}
@@ -162,7 +162,7 @@ class _Walk:
     # rows that come to an item
 
     def _complete(self, item: int) -> list[_Arrival]:
-        """The changed rows of an item and those behind it, with all wanted columns that these provide."""
+        """The changed rows of an item and of the items behind it, with all wanted columns that these items provide."""
         arrivals = self._own(item)
         for child in self._tree.children(item):
             has = frozenset({child} if self._tree.wanted_columns(child) else ())
@@ -200,7 +200,7 @@ class _Walk:
         return arrivals
 
     def _messages(self, child: int, item: int) -> list[_Arrival]:
-        """What a child's rows say to the next item: its linking columns, and wanted columns."""
+        """The rows of a child as they come to the next item: with linking columns, and wanted columns."""
         between = self._graph.between(child, item)
         of_on = columns_in(*(each.expression for each in between if each.on == child)) & self._graph.columns[child]
         others = columns_in(*(each.expression for each in between if each.on != child)) & self._graph.columns[child]
@@ -214,7 +214,7 @@ class _Walk:
         return _unite_arrivals(messages)
 
     def _fetch(self, arrival: _Arrival, item: int, child: int) -> list[Relation]:
-        """Rows with the wanted columns of a child and of those behind it."""
+        """Rows with the wanted columns of a child and of the items behind it."""
         arrivals = self._hop(arrival, item, child, goes_on=True)
         for further in self._tree.children(child):
             if self._tree.wanted_columns(further):
@@ -227,7 +227,7 @@ class _Walk:
         return [select(each.relation, carried) for each in arrivals]
 
     def _hop(self, arrival: _Arrival, source: int, item: int, *, goes_on: bool) -> list[_Arrival]:
-        """Rows of one item joined to another item, where that is found and where it is missing."""
+        """Rows of one item joined to another item: where the other is found, and where it is missing."""
         graph, planning, node = self._graph, self._planning, self._graph.join.items[item].node
         primes = {name: column(_of_on(name)) for name in graph.columns[source]}
         conditions = [
@@ -265,7 +265,7 @@ class _Walk:
 def _limit_by(
     planning: Planning, graph: JoinGraph, given: Relation, conditions: list[Expression], source: int, item: int
 ) -> tuple[Relation, tuple[KeyLimit, ...]]:
-    """Rows as a step whose keys limit the next item, unless that is small or nothing links them."""
+    """Turns rows into a step whose keys limit the next item, unless that item is small or no equality links the two."""
     node, before = graph.join.items[item].node, graph.join.items[source].node
     pairs = list(key_pairs(conditions, graph.columns[item], given.columns))
     if planning.facts.is_small(node):
@@ -282,7 +282,7 @@ def _limit_by(
 
 
 def _unite_arrivals(arrivals: list[_Arrival]) -> list[_Arrival]:
-    """Arrivals of the same columns as one."""
+    """The arrivals, with those united that have the same columns, match and children."""
     same: dict[tuple[tuple[str, ...], Match, frozenset[int]], list[Relation]] = {}
     for each in arrivals:
         same.setdefault((each.relation.columns, each.match, each.has), []).append(each.relation)

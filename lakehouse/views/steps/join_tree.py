@@ -17,8 +17,8 @@ class Condition:
 
     Args:
         expression: The conjunct.
-        items: The items whose columns it names, and the LEFT item whose ON it stands in.
-        on: The LEFT item whose ON it stands in; None in WHERE.
+        items: The items whose columns it names, and the LEFT item whose ON contains it.
+        on: The LEFT item whose ON contains it; None for a conjunct of WHERE.
     """
 
     expression: Expression
@@ -54,11 +54,11 @@ class JoinGraph:
         return self.join.items[item].side is Side.LEFT
 
     def local(self, item: int) -> list[Condition]:
-        """The conditions on one item alone, of WHERE and of its own ON."""
+        """The conditions on one item alone, from WHERE and from its own ON."""
         return [each for each in self._conditions if each.items == frozenset((item,)) and columns_in(each.expression)]
 
     def between(self, one: int, other: int) -> list[Condition]:
-        """The conditions on two items; if no equality is among them, one that follows from several."""
+        """The conditions on two items; if none of them is an equality, also one that several conditions imply."""
         direct = [each for each in self._conditions if each.items == frozenset((one, other))]
         if any(self._is_equality(each) for each in direct):
             return direct
@@ -74,12 +74,12 @@ class JoinGraph:
         return [k for k in others if any(map(self._is_equality, self.between(item, k)))]
 
     def providers(self, name: str) -> dict[int, str]:
-        """The items that have a column, or one that is equal to it in every row, with that column."""
+        """The items that have a column, or a column that is equal to it in every row; each with its column."""
         equal = {k: self.classes.among(name, names) for k, names in enumerate(self.columns)}
         return {k: one for k, one in equal.items() if one is not None}
 
     def mentions(self, item: int, want: Collection[str]) -> bool:
-        """Whether it matters that an item is missing: a wanted column, WHERE or another ON names it."""
+        """Whether it matters that an item is missing: one of its columns is wanted, in WHERE, or in another ON."""
         own = self.columns[item]
         others = (each for k, one in enumerate(self.join.items) if k != item for each in one.on)
         return bool(own & set(want)) or any(columns_in(each) & own for each in (*self.join.where, *others))
@@ -98,11 +98,11 @@ class JoinGraph:
 
 @dataclass(eq=False, slots=True)
 class Tree:
-    """The way of each item to the wanted columns.
+    """The way from each item to the wanted columns.
 
     Args:
         parent: The next item on the way; None at a root, where the way ends.
-        provides: The wanted columns that are taken from an item, each with the item's column.
+        provides: The wanted columns that are taken from each item, each with the item's own column for it.
     """
 
     parent: dict[int, int | None]
@@ -114,16 +114,16 @@ class Tree:
         return [item for item, parent in self.parent.items() if parent is None]
 
     def children(self, item: int) -> list[int]:
-        """The items whose next item this is."""
+        """The items whose next item on the way this is."""
         return [child for child, parent in self.parent.items() if parent == item]
 
     def wanted_columns(self, item: int) -> frozenset[str]:
-        """The wanted columns that an item and those behind it provide."""
+        """The wanted columns that an item and the items behind it provide."""
         below = (self.wanted_columns(child) for child in self.children(item))
         return frozenset(self.provides.get(item, {})).union(*below)
 
     def neighbours(self, item: int) -> list[int]:
-        """The items next to an item to which its rows may have to go: the next one, and those with wanted columns."""
+        """The items to which the rows of an item may have to go: its parent, and its children with wanted columns."""
         parent = self.parent[item]
         return [
             *([] if parent is None else [parent]),
@@ -132,7 +132,7 @@ class Tree:
 
 
 def grow(graph: JoinGraph, want: Iterable[str], starts: Collection[int]) -> Tree:
-    """The tree along which the rows of some items go to wanted columns, each by the fewest hops."""
+    """The tree along which the rows of some items go to the wanted columns, by the fewest hops."""
     providers = {name: graph.providers(name) for name in want}
     items = range(len(graph.join.items))
     roots = [k for k in items if all(k in of_name for of_name in providers.values())]
@@ -155,7 +155,7 @@ def grow(graph: JoinGraph, want: Iterable[str], starts: Collection[int]) -> Tree
 
 
 def _spread(graph: JoinGraph, tree: Tree, start: list[int]) -> None:
-    """Takes what equalities link to some items into the tree, the nearest first."""
+    """Adds to the tree the items that equalities link to some of its items, the nearest first."""
     queue = list(start)
     while queue:
         item = queue.pop(0)
@@ -166,6 +166,6 @@ def _spread(graph: JoinGraph, tree: Tree, start: list[int]) -> None:
 
 
 def _way(tree: Tree, item: int) -> list[int]:
-    """An item and those on its way."""
+    """An item and the items on its way to the root."""
     parent = tree.parent[item]
     return [item, *([] if parent is None else _way(tree, parent))]

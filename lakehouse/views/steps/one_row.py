@@ -1,4 +1,4 @@
-"""When a text is one row of all rows that follows from what it was, and from the rows that went and came."""
+"""Whether a text makes one row of all rows, which follows from its old value and from the rows that went and came."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -39,13 +39,13 @@ class AggregateFunction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A column of one row of all rows.
+    """A column of a row that is made of all rows.
 
     Args:
         name: Its name.
         function: What it makes of the values.
-        value: The column of the rows that holds the values; None of count(*).
-        is_null: Whether it is NULL of no value.
+        value: The column of the rows that holds the values; None for count(*).
+        is_null: Whether it is NULL if there are no values.
     """
 
     name: str
@@ -56,13 +56,13 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class OneRow:
-    """One row of all rows.
+    """One row that is made of all rows.
 
     Args:
-        rows: The text of these rows; if values are counted once each, there is a row for each value.
-        names: The names of their columns, in order.
+        rows: The text of all rows; if distinct values are counted, grouped to one row for each value.
+        names: The names of the columns of these rows, in order.
         totals: The columns of the one row, in order.
-        number: The column of the one row that counts these values; None if the rows are not grouped.
+        number: The column of the one row that counts the distinct values; None if the rows are not grouped.
     """
 
     rows: str
@@ -72,11 +72,11 @@ class OneRow:
 
 
 class _NotOneRowError(Exception):
-    """Why a query is no such row, as a clause."""
+    """Why a query does not make such a row, as a clause."""
 
 
 def one_row(query: Query, keys: Mapping[str, tuple[str, ...]]) -> OneRow | str:
-    """The row that a query is; else why it does not follow from what it was, as a clause.
+    """The one row that a query makes of all rows; else why it does not follow from its old value, as a clause.
 
     Args:
         query: The query.
@@ -127,11 +127,11 @@ class _Call:
     Args:
         name: The name of the column.
         function: The aggregate.
-        words: What stands between the brackets, without DISTINCT.
+        words: The text between the brackets, without DISTINCT.
         condition: The condition of FILTER on the rows; None if there is none.
         is_distinct: Whether each value counts once.
         is_of_rows: Whether rows are counted, and not values.
-        is_null: Whether the column is NULL of no value.
+        is_null: Whether the column is NULL if there are no values.
     """
 
     name: str
@@ -165,7 +165,7 @@ class _Call:
 
     @property
     def value(self) -> str | None:
-        """The value of a row, in SQL; None if the row counts without one."""
+        """The value of a row, in SQL; None if every row counts, without a value."""
         words = "1" if self.is_of_rows and self.function is AggregateFunction.COUNT else self.words
         if self.condition is not None:
             return f"CASE WHEN {self.condition} THEN {words} END"
@@ -173,13 +173,13 @@ class _Call:
 
     @property
     def value_of_group(self) -> str:
-        """The value of the rows of a group, in SQL."""
+        """The value of a group of rows, in SQL."""
         part = "" if self.condition is None else f" FILTER (WHERE {self.condition})"
         return self.words if self.is_distinct else f"{self.function.value}({self.words}){part}"
 
 
 def _aggregate(new: Mapping[str, Expression], unique: str, aggregates: Mapping[str, Expression]) -> Expression | None:
-    """The aggregate that a column of the result is, or of which it takes a value for NULL."""
+    """The aggregate that a column of the result is, alone or in coalesce(); None if it is something else."""
     computation = new.get(unique, column(unique))
     made: Expression = computation.this if isinstance(computation, exp.Coalesce) else computation
     return aggregates.get(made.name) if isinstance(made, exp.Column) else None
@@ -189,7 +189,7 @@ _EXACT_BELOW = (exp.Count, exp.Min, exp.Max)
 
 
 def _require_repeatable(query: Query, rows: Node) -> None:
-    """Refuses rows that may be others if Spark computes them again: of ties, or of sums of inexact numbers."""
+    """Refuses rows that may differ if Spark computes them again, because of ties or of sums of inexact numbers."""
     for node in nodes_of(rows):
         if isinstance(node, Windows):
             raise _NotOneRowError("a window decides which rows there are, and may do so anew")
@@ -207,7 +207,7 @@ _ORDERED = {"tinyint", "smallint", "int", "bigint", "date", "timestamp", "string
 
 
 def _function_of(query: Query, aggregate: Expression) -> AggregateFunction | None:
-    """What an aggregate makes of all rows; None if it follows from no change."""
+    """What an aggregate makes of all rows; None if changes do not show its new value."""
     argument = aggregate.this
     if aggregate.expressions or aggregate.find(exp.Select) is not None:
         return None
@@ -239,9 +239,9 @@ def _within_brackets(parsed: Parsed, tokens: Sequence[Token]) -> tuple[str, Sequ
 
 
 def _by_which_followed(query: Query, rows: Node, keys: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The columns that FROM offers by which changes may be followed: of tables their keys, and what is compared.
+    """The columns of FROM by which changes may be followed: keys of tables, what expressions use, computed columns.
 
-    Without any of these all columns are.
+    If there are none of these, all columns of FROM.
     """
     scans = [node for node in nodes_of(rows) if isinstance(node, Scan)]
     of_tables = frozenset[str]().union(*(scan.names for scan in scans))
@@ -268,7 +268,7 @@ def _names(columns: Collection[str], taken: Collection[str]) -> dict[str, str]:
 
 
 def _rows_of(parsed: Parsed, tree: exp.Select, selected: str) -> str:
-    """The text that selects something else of the same rows."""
+    """The text, changed to select something else from the same rows."""
     if tree.args.get("hint") or any(tree.args.get(name) for name in ("sort", "cluster", "distribute", "windows")):
         raise _NotOneRowError("a hint, or another order than ORDER BY, stands in its outermost part")
     words = [token for token, depth in _with_depth(parsed) if depth == 0]
@@ -288,7 +288,7 @@ def _rows_of(parsed: Parsed, tree: exp.Select, selected: str) -> str:
 
 
 def _with_depth(parsed: Parsed) -> Iterator[tuple[Token, int]]:
-    """The tokens of a text, each with the number of brackets around it; a bracket stands outside of itself."""
+    """The tokens of a text, each with the number of brackets around it; a bracket is not around itself."""
     depth = 0
     for token in parsed.tokens:
         depth -= token.is_symbol(")")
@@ -297,19 +297,19 @@ def _with_depth(parsed: Parsed) -> Iterator[tuple[Token, int]]:
 
 
 def have_same_rows(one: OneRow, rows: Query, query: Query) -> bool:
-    """Whether the text of the rows of a query is read as the part of it that it was cut from."""
+    """Whether the text of the rows is read as the same rows as the part of the query from which it was cut."""
     found, below = rows.root if one.number is None else _aggregated_rows(rows.root), _aggregated_rows(query.root)
     return rows.top is None and found is not None and below is not None and _shape(found) == _shape(below)
 
 
 def _aggregated_rows(root: Node) -> Node | None:
-    """The rows of which a result is an aggregate; None if it is none."""
+    """The rows that a result aggregates; None if it is not an aggregate."""
     aggregation = root.node if isinstance(root, Extend) else root
     return aggregation.node if isinstance(aggregation, Aggregation) else None
 
 
 def _shape(node: Node) -> Counter[tuple[str, str, int]]:
-    """How many nodes of each kind and table there are, with so many expressions; none of computed columns."""
+    """How many nodes there are of each kind, table and number of expressions; `Extend` nodes do not count."""
     return Counter(
         (type(each).__name__, each.table if isinstance(each, Scan) else "", len(expressions(each)))
         for each in nodes_of(node)

@@ -40,7 +40,7 @@ EVER = (Image.NOW, Image.GONE)
 
 @dataclass(frozen=True, slots=True)
 class Unsaid:
-    """Why no step computes a column: how the text does, as a clause, and the part of the text that says so."""
+    """Why no step computes a column: how the text computes it, as a clause, and the part of the text that does."""
 
     how: str
     part: Expr | None = None
@@ -48,16 +48,16 @@ class Unsaid:
 
 _Definition: TypeAlias = str | Expression | exp.Column
 _LONG = 60
-"""So many letters of an expression are enough to find it in the text."""
+"""This many letters of an expression are enough to find it in the text."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Wording:
-    """The words for the columns of a query. No unique name is among them, because nobody knows these.
+    """The words for the columns of a query in messages, without unique names, which are unknown outside the algebra.
 
     Args:
         outputs: The names of the columns of the result, by their unique names.
-        definitions: Of every other column its name in its table, or the expression that it is.
+        definitions: For every other column, its name in its table, or the expression that computes it.
     """
 
     outputs: Mapping[str, str]
@@ -77,13 +77,13 @@ class Wording:
         return cls({output.column: output.name for output in reversed(query.outputs)}, definitions)
 
     def of_column(self, name: str) -> str:
-        """What people call a column."""
+        """The words for a column."""
         if name in self.outputs:
             return self.outputs[name]
         match self.definitions.get(name):
             case str() as own:
                 return own
-            case None:  # a generator gives it, under a name after which its unique name is
+            case None:  # a generator gives it, and its unique name is its name and a number
                 stem = fullmatch(r"(.*?)_\d+", name)
                 return name if stem is None else stem[1]
             case expression:
@@ -91,7 +91,7 @@ class Wording:
                 return words if len(words) <= _LONG else f"{words[:_LONG]}..."
 
     def of_columns(self, names: Iterable[str]) -> str:
-        """What people call some columns, in the order of the words."""
+        """The words for some columns, in alphabetical order."""
         return ", ".join(sorted({self.of_column(name) for name in names}))
 
     def of_expression(self, expression: Expression) -> str:
@@ -109,8 +109,8 @@ class QueryFacts:
         changed: The tables that may have changed.
         small: The tables that are read whole instead of by keys.
         used: The columns that the query uses.
-        unsaid: The columns that no step computes: a step computes of one row, and what it can write again.
-        wording: What people call the columns.
+        unsaid: The columns that no step computes: a step computes from single rows, and only what can be printed.
+        wording: The words for the columns in messages.
     """
 
     query: Query
@@ -122,7 +122,7 @@ class QueryFacts:
 
     @classmethod
     def of(cls, query: Query, changed: Collection[str], small: Collection[str]) -> "QueryFacts":
-        """The facts of a query, of which some tables changed."""
+        """The facts of a query, if some of its tables may have changed."""
         used = columns_in(*(e for node in nodes_of(query.root) for e in expressions(node)))
         return cls(
             query,
@@ -146,14 +146,14 @@ class QueryFacts:
         return is_printable(expression) and not columns_in(expression) & self.unsaid.keys()
 
     def sayable(self, limits: tuple[KeyLimit, ...]) -> tuple[KeyLimit, ...]:
-        """The pairs of limits that a step may compute."""
+        """Limits, reduced to the pairs that a step may compute."""
         parts = (
             KeyLimit(x.step, tuple(pair for pair in x.pairs if self.can_say(pair[0])), x.null_safe) for x in limits
         )
         return tuple(limit for limit in parts if limit.pairs)
 
     def null(self, column: str) -> str:
-        """The SQL of NULL in a column."""
+        """NULL as SQL, in the type of a column."""
         kind = self.query.types.get(column)
         return f"CAST(NULL AS {kind})" if kind else "NULL"
 
@@ -164,7 +164,7 @@ class Planning:
     Args:
         facts: What is known of the query.
         prefix: How the names of its steps begin.
-        superset: The second reading of a node (supersets), which the ways through joins need, and which needs them.
+        superset: The second reading of a node (supersets). It is passed in because it and hops need each other.
     """
 
     def __init__(self, facts: QueryFacts, prefix: str, superset: "Superset") -> None:
@@ -176,7 +176,7 @@ class Planning:
         self._moved_rows: dict[tuple[int, frozenset[str]], Relation] = {}
 
     def step(self, relation: Relation, why: str) -> tuple[Relation, str]:
-        """Makes a relation a step, without duplicates: its rows from then on, and its name."""
+        """Makes a relation a step, without duplicates. Returns the rows of the step, as a relation, and its name."""
         name = f"{self._prefix}{len(self.steps) + 1}"
         columns = ", ".join(relation.columns)
         self.steps.append(
@@ -195,7 +195,7 @@ class Planning:
         return Relation((f"SELECT {listed or NOTHING} FROM ", rows_of(scan, names, image, any_of)), names)
 
     def moved_rows(self, scan: Scan, columns: frozenset[str]) -> Relation:
-        """The rows of an occurrence that changed in some columns: a step, made once."""
+        """The rows of an occurrence that changed in some columns, as a step that is made once."""
         if (id(scan), columns) not in self._moved_rows:
             moved = self.scan(scan, columns, Image.MOVED, ())
             names = ", ".join(sorted(scan.names[name] for name in columns))
@@ -203,13 +203,13 @@ class Planning:
         return self._moved_rows[id(scan), columns]
 
     def say_read_whole(self, node: Node, why: str) -> None:
-        """Notes why tables may be read whole: the first reason of each."""
+        """Records why the tables below a node may be read whole: the first reason for each table."""
         for scan in scans_of(node):
             if scan.table not in self.facts.small:
                 self.read_whole.setdefault(scan.table, why)
 
     def whole_reads(self, sql: Sql = ()) -> tuple[tuple[str, str], ...]:
-        """The tables, small ones apart, of which the steps or some more SQL need all rows, each with the reason."""
+        """The tables, except small ones, that the steps or some more SQL read whole, each with the reason."""
         places = [part for one in (*(step.sql for step in self.steps), sql) for part in one]
         tables = (
             place.table
@@ -220,7 +220,7 @@ class Planning:
         return tuple((table, self.read_whole.get(table, "no key limits it")) for table in whole)
 
     def require_said(self, columns: Iterable[str]) -> None:
-        """Raise if no step computes one of the columns, so that nothing finds the keys that it decides."""
+        """Refuses columns if no step computes one of them, because the keys that it decides are not found then."""
         if names := sorted(self.facts.unsaid.keys() & set(columns)):
             why = self.facts.unsaid[names[0]]
             words = self.facts.wording.of_columns(names[:1])
@@ -229,7 +229,7 @@ class Planning:
             )
 
     def _place(self, part: Expr | None) -> TextPlace | None:
-        """Where the text says a part: its function alone, because what that is called with may be elsewhere."""
+        """Where the text has a part: only the name of a function, because its arguments may be elsewhere."""
         if part is None:
             return None
         span = (part.meta["start"], part.meta["end"] + 1) if "start" in part.meta else span_of(part)
@@ -242,7 +242,7 @@ def scans_of(node: Node) -> tuple[Scan, ...]:
 
 
 def label(node: Node) -> str:
-    """What people call a node: its tables as the text calls them."""
+    """The words for a node in messages: its tables as the text calls them."""
     return ", ".join(sorted({scan.alias for scan in scans_of(node)}))
 
 
@@ -254,7 +254,7 @@ def is_one_row(node: Node) -> bool:
 
 
 def _unsaid(node: Node) -> dict[str, Unsaid]:
-    """The columns of a node and below that no step computes."""
+    """The columns that no step computes, of a node and of the nodes below it."""
     below = dict[str, Unsaid]()
     for child in children(node):
         below |= _unsaid(child)

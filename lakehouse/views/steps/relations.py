@@ -1,4 +1,4 @@
-"""Relations as SQL with places, of which steps are put together, and limits: that values are among the keys of a step.
+"""Relations as SQL with places, from which steps are built, and limits: that values are among the keys of a step.
 
 Column names are unique, so nothing needs an alias.
 """
@@ -14,7 +14,7 @@ from lakehouse.views.equalities import Classes, on_equalities, without_coalesce
 from lakehouse.views.plan import Found, Image, Restriction, SourceRows, Sql
 
 NOTHING = "1 AS one_"
-"""What a relation without columns selects: whether it has a row is all that it says."""
+"""What a relation without columns selects: it shows only whether there is a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class Relation:
 
 
 def print_sql(expression: Expression) -> str:
-    """SQL of an expression that may stand beside AND: sqlglot writes no parentheses around OR by itself."""
+    """SQL of an expression that can be put next to AND: sqlglot writes no parentheses around OR by itself."""
     sql = expression.sql(dialect="spark")
     return f"({sql})" if isinstance(expression, exp.Connector | exp.Not) else sql
 
 
 def replace_columns(expression: Expression, by: Mapping[str, Expression]) -> Expression:
-    """An expression with others in the place of columns, as they are."""
+    """An expression with others in place of columns, without parentheses around these."""
 
     def replace(node: Expression) -> Expression:
         return by[node.name].copy() if isinstance(node, exp.Column) and node.name in by else node
@@ -41,7 +41,7 @@ def replace_columns(expression: Expression, by: Mapping[str, Expression]) -> Exp
 
 
 def text(*parts: str | Sql | Relation) -> Sql:
-    """SQL put together of texts, of SQL and of relations; these in parentheses."""
+    """SQL put together from texts, SQL and relations; the relations are in parentheses."""
     joined: list[str | Sql] = []
     for part in parts:
         joined += ["(", part.sql, ")"] if isinstance(part, Relation) else [part]
@@ -82,7 +82,7 @@ def select(
 
 
 def unite(relations: Sequence[Relation]) -> Relation | None:
-    """The rows of relations that have the same columns, all of them; None of no relation."""
+    """All rows of relations that have the same columns; None if there is no relation."""
     if len(relations) < 2:
         return relations[0] if relations else None
     names = relations[0].columns
@@ -90,7 +90,7 @@ def unite(relations: Sequence[Relation]) -> Relation | None:
 
 
 def combine(one: Relation, other: Relation, conditions: Sequence[Sql | str]) -> Relation:
-    """The pairs of rows of two relations for which conditions hold; of one without columns: whether it has any."""
+    """The pairs of rows of two relations for which conditions hold; without columns, `other` only has to have a row."""
     if not other.columns:
         return select(one, one.columns, [*conditions, text("EXISTS ", other)])
     names = tuple(sorted({*one.columns, *other.columns}))
@@ -122,18 +122,18 @@ class KeyLimit:
         return columns_in(*(expression for expression, _ in self.pairs))
 
     def over(self, columns: Collection[str]) -> "KeyLimit | None":
-        """What the limit says of rows that have no columns but these; None if nothing."""
+        """The part of the limit that applies to rows with these columns alone; None if there is none."""
         pairs = [(e, key) for e, key in self.pairs if columns_in(e) and columns_in(e) <= set(columns)]
         return KeyLimit(self.step, tuple(pairs), self.null_safe) if pairs else None
 
 
 def limits_over(limits: Iterable[KeyLimit], columns: Collection[str]) -> tuple[KeyLimit, ...]:
-    """What limits say of rows that have no columns but these."""
+    """The parts of limits that apply to rows with these columns alone."""
     return tuple(part for limit in limits if (part := limit.over(columns)) is not None)
 
 
 def through(limits: tuple[KeyLimit, ...], by: Mapping[str, Expression]) -> tuple[KeyLimit, ...]:
-    """Limits with expressions in the place of columns; some may have no column left."""
+    """Limits with expressions in place of columns; some may have no column left."""
     return tuple(
         KeyLimit(limit.step, tuple((substitute(e, by), key) for e, key in limit.pairs), limit.null_safe)
         for limit in limits
@@ -143,7 +143,7 @@ def through(limits: tuple[KeyLimit, ...], by: Mapping[str, Expression]) -> tuple
 def of_branch(
     node: SetOperation, place: int, limits: tuple[KeyLimit, ...], types: Mapping[str, str]
 ) -> tuple[KeyLimit, ...]:
-    """What limits of a set operation's rows say of the rows of one branch: by columns that have one type in all."""
+    """What limits on a set operation imply for the rows of one branch: by columns of one type in all branches."""
     own = node.names[place]
     same = limits_over(limits, node.of_one_type(types))
     return through(same, {name: column(one) for name, one in own.items()})
@@ -152,7 +152,7 @@ def of_branch(
 def of_join_item(
     join: Join, index: int, limit: KeyLimit, types: Mapping[str, str], null_free: frozenset[str] = frozenset()
 ) -> KeyLimit | None:
-    """What a limit of a join's rows says of the rows of one item: by columns that are equal in all rows of the join.
+    """What a limit on a join implies for the rows of one item: by columns that are equal in all rows of the join.
 
     A LEFT item is limited through its ON alone, or by its own columns if no key is NULL.
     """
@@ -179,7 +179,7 @@ def of_join_item(
 
 
 def holds(limit: KeyLimit) -> Sql:
-    """The SQL condition that a row has one of the keys; of a limit without columns: that there is a key."""
+    """The SQL condition that a row has one of the keys; for a limit without columns, that there is a key."""
     if not limit.pairs:
         return text("EXISTS (SELECT 1 FROM ", (Found(limit.step),), ")")
     keys = ", ".join(f"{key} AS {_SOUGHT}{k}" for k, (_, key) in enumerate(limit.pairs))
@@ -194,7 +194,7 @@ def flag(step: str) -> Sql:
 
 
 def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tuple[KeyLimit, ...]]) -> SourceRows:
-    """The place of an occurrence's rows, with limits said of the table's own columns."""
+    """The place of an occurrence's rows, with limits on the table's own columns."""
     own = {name: exp.column(own, quoted=True) for name, own in scan.names.items()}
     alternatives = dict.fromkeys(
         tuple(one for limit in limits if (one := _restriction(limit, own)) is not None) for limits in any_of
@@ -204,7 +204,7 @@ def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tup
 
 
 def _restriction(limit: KeyLimit, own: dict[str, exp.Column]) -> Restriction | None:
-    """A limit as a restriction of a table's own columns; None if no pair of it can be said of these alone."""
+    """A limit as a restriction on a table's own columns; None if none of its pairs can be written with them."""
     pairs = [(replace_columns(e, own), key) for e, key in limit.pairs if not is_captured(e, own)]
     if limit.pairs and not pairs:
         return None

@@ -1,8 +1,8 @@
-"""Which rows of each occurrence of a table the rows of limited keys need: magic sets.
+"""Which rows of each occurrence of a table are needed to compute the rows of limited keys: magic sets.
 
-A row of the result that matches the limits is made of rows that match what is said here of their tables, by the
-equalities that hold in it; and of every table all rows that match are read. So its joins, groups and missing partners
-are complete, and what else comes out does not match the limits.
+The equalities that hold in a row of the result carry the limits that it matches over to the rows from which it is made;
+and of every table, all rows that match its limits are read. So the joins, groups and missing partners of such a row are
+complete, and any other row that comes out does not match the limits.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,8 +46,8 @@ class Restrictions:
     """The limits of each occurrence of a table, while they are looked for.
 
     Args:
-        planning: The plan in the making: what items ask each other for becomes steps.
-        images: The images of which the values that are asked for are taken.
+        planning: The plan in the making; the values by which one item limits another become steps.
+        images: The images from which these values are taken.
         keys: What is known of the touched keys.
         any_of: The alternatives that limit each occurrence, by its identity.
         why_whole: Why no key limits an occurrence, by its identity, where one limits the rows around it.
@@ -62,14 +62,14 @@ class Restrictions:
     why_whole: dict[int, str] = field(default_factory=dict[int, str])
 
     def say_read_whole(self, node: Node) -> None:
-        """Notes the tables below a node that are read whole."""
+        """Records the tables below a node that are read whole."""
         otherwise = "one value is computed from it" if is_one_row(node) else "no key limits it"
         for scan in scans_of(node):
             if () in self.any_of.get(id(scan), ()):
                 self.planning.say_read_whole(scan, self.why_whole.get(id(scan), otherwise))
 
     def limit(self, node: Node, limits: tuple[KeyLimit, ...]) -> None:
-        """Says of each table below a node which rows are needed for those of the node that match limits."""
+        """Records which rows of each table below a node are needed for the node's rows that match limits."""
         limits = self.planning.facts.sayable(limits)
         match node:
             case Scan():
@@ -103,18 +103,18 @@ class Restrictions:
                 assert_never(node)
 
     def _pass(self, below: Node, limits: tuple[KeyLimit, ...], down: tuple[KeyLimit, ...], why: str) -> None:
-        """Limits a node by what limits of the rows around it say; notes why, if they say nothing."""
+        """Limits a node by what limits on the rows around it imply; if they imply nothing, records why."""
         if limits and not down:
             for scan in scans_of(below):
                 self.why_whole.setdefault(id(scan), why)
         self.limit(below, down)
 
     def _words(self, limits: tuple[KeyLimit, ...]) -> str:
-        """What people call the columns that are limited."""
+        """The words for the columns that are limited."""
         return self.planning.facts.wording.of_columns(frozenset[str]().union(*(limit.columns for limit in limits)))
 
     def _limit_partitions(self, node: Windows, limits: tuple[KeyLimit, ...]) -> None:
-        """All rows of the partitions that have a row within the limits."""
+        """Limits the rows to whole partitions: those that have a row within the limits."""
         direct = limits_over(limits, node.partition)
         of_rows = limits_over(limits, columns(node.node))
         if not direct and node.partition and of_rows and not self.planning.facts.unsaid.keys() & set(node.partition):
@@ -124,7 +124,7 @@ class Restrictions:
         self._pass(node.node, limits, direct, f"{self._words(limits)} is computed from many rows")
 
     def _limit_mark(self, node: MarkJoin, limits: tuple[KeyLimit, ...]) -> None:
-        """The rows, and of the subquery the rows that these ask for."""
+        """Limits the rows, and limits the subquery to what these rows need."""
         of_rows = limits_over(limits, columns(node.node))
         self.limit(node.node, of_rows)
         pairs = list(key_pairs(node.on, columns(node.sub), columns(node.node)))
@@ -143,7 +143,7 @@ class Restrictions:
         conditions: tuple[Expression, ...],
         other: Node,
     ) -> tuple[KeyLimit, ...]:
-        """What the limited rows of a node ask another node for: a step of the values that equal its expressions."""
+        """The limits that a node's limited rows put on another node: a step with the values that may match there."""
         facts = self.planning.facts
         spoken = [one for one in pairs if one.has_columns and facts.can_say(one.sought) and facts.can_say(one.given)]
         if not limits or not spoken or facts.is_small(other):
@@ -160,7 +160,7 @@ class Restrictions:
     # joins
 
     def _limit_join(self, join: Join, limits: tuple[KeyLimit, ...]) -> None:
-        """Rows with a LEFT item whose columns are limited: those where it is there and those where it is not, apart."""
+        """Limits the items. If columns of a LEFT item are limited, rows with and without it are limited separately."""
         types = self.planning.facts.query.types
         for k, item in enumerate(join.items):
             own = columns(item.node)
@@ -185,8 +185,8 @@ class Restrictions:
     def _of_items(self, join: Join, limits: tuple[KeyLimit, ...]) -> list[tuple[KeyLimit, ...]]:
         """The limits of each item: from those of the join, and then from item to item along its equalities.
 
-        A value of an item that may be missing is asked for only if the equality rejects NULL: otherwise the rows
-        without that item need others.
+        A value of an item that may be missing limits another item only if the equality rejects NULL: otherwise the rows
+        without the missing item need other rows.
         """
         facts, nodes = self.planning.facts, [item.node for item in join.items]
         of_items = [
@@ -209,7 +209,7 @@ class Restrictions:
     def _best_pairs(
         self, join: Join, index: int, of_items: list[tuple[KeyLimit, ...]]
     ) -> tuple[int, int, list[KeyPair]] | None:
-        """The limited item that says most of an item without limits, and what it says."""
+        """The limited item with most equalities to an item without limits, with these; None if there is none."""
         item, facts = join.items[index], self.planning.facts
         conditions = [each for each in (item.on if item.side is Side.LEFT else join.where) if facts.can_say(each)]
         best: tuple[int, int, list[KeyPair]] | None = None
@@ -225,7 +225,7 @@ class Restrictions:
         return best
 
     def _limit_full_join(self, node: FullJoin, limits: tuple[KeyLimit, ...]) -> None:
-        """Both sides by what is equal in each pair; else the pairs and the rows without a partner, apart."""
+        """Limits both sides by what is equal in each pair; else limits pairs and rows without a partner separately."""
         left, right = self._of_full_join(node, limits)
         if limits and not (left and right):
             pairs = Join((Item(node.left), Item(node.right)), node.on)
@@ -240,7 +240,7 @@ class Restrictions:
     def _of_full_join(
         self, node: FullJoin, limits: tuple[KeyLimit, ...]
     ) -> tuple[tuple[KeyLimit, ...], tuple[KeyLimit, ...]]:
-        """What limits say of both sides: by coalesce(l.k, r.k) where l.k = r.k, and by columns if no key is NULL."""
+        """What limits imply for both sides: by coalesce(l.k, r.k) where l.k = r.k, and by columns if no key is NULL."""
         types, of_left, of_right = self.planning.facts.query.types, columns(node.left), columns(node.right)
         equal: dict[str, str] = {}
         for each in node.on:
@@ -261,7 +261,7 @@ class Restrictions:
     # parts of a node
 
     def _limit_parts(self, parts: Iterable[tuple[Node, frozenset[str]]], limits: tuple[KeyLimit, ...]) -> None:
-        """The parts of a node's rows, each with the columns that are NULL in it; parts without a key are left out."""
+        """Limits parts of a node's rows, given with the columns that are NULL in each; skips parts without a key."""
         for node, missing in parts:
             nulls = nulls_of(missing)
             of_part = through(limits, nulls)
@@ -270,7 +270,7 @@ class Restrictions:
                 self._pass(node, of_part, down, "rows without a match have such a key")
 
     def _may_hold(self, limit: KeyLimit) -> bool:
-        """Whether the keys may have what a limit makes a constant."""
+        """Whether the keys may contain the constants in a limit."""
         constants = [(_without_null(e), key) for e, key in limit.pairs if not columns_in(e)]
         if any(isinstance(e, exp.Null) and key in self._null_free(limit) for e, key in constants):
             return False
@@ -279,7 +279,7 @@ class Restrictions:
         return all(self.keys.holds(key, print_sql(e)) for e, key in constants)
 
     def _has_null_free_key(self, limits: tuple[KeyLimit, ...], own: frozenset[str]) -> bool:
-        """Whether a column of an item is limited by keys of which none is NULL: then the item is there."""
+        """Whether a column of an item is limited by keys that are never NULL: then the item is there."""
         return any(
             isinstance(e, exp.Column) and e.name in own and key in self._null_free(limit)
             for limit in limits
@@ -303,7 +303,7 @@ def _rows_without_partner(node: Node, other: Node, on: tuple[Expression, ...]) -
 
 
 def _without_null(constant: Expression) -> Expression:
-    """A constant, of coalesce with NULL in front what is behind."""
+    """A constant; for `coalesce(NULL, x)`, `x`."""
     if isinstance(constant, exp.Coalesce) and isinstance(constant.this, exp.Null) and len(constant.expressions) == 1:
         return constant.expressions[0]
     return constant
@@ -312,7 +312,7 @@ def _without_null(constant: Expression) -> Expression:
 def _of_sides(
     expression: Expression, equal: Mapping[str, str], left: frozenset[str], *, is_free: bool
 ) -> tuple[str | None, str | None]:
-    """The columns of both sides of a full join that have an expression's value in every row that has that side."""
+    """For each side of a full join, the column that has an expression's value in every row with that side; or None."""
     if isinstance(expression, exp.Coalesce):
         names = {one.name for one in (expression.this, *expression.expressions) if isinstance(one, exp.Column)}
         pair = next(((a, b) for a, b in equal.items() if {a, b} == names), None)

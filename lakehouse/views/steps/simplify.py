@@ -1,4 +1,4 @@
-"""Algebra in fewer nodes: joins within joins are one, filters sink into them, left joins whose NULLs die are inner."""
+"""Algebra in fewer nodes: nested joins and filters become one join; left joins become inner if NULLs are rejected."""
 
 from dataclasses import replace
 

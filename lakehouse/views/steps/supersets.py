@@ -1,4 +1,4 @@
-"""The second reading of a node: a superset of values in the rows that it has or had, and that match limits."""
+"""The second reading of a node: a superset of the values in the rows that it has or had and that match limits."""
 
 from collections.abc import Mapping
 from typing import assert_never
@@ -80,7 +80,7 @@ def superset(
 def _of_scan(
     planning: Planning, scan: Scan, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
 ) -> Relation:
-    """What a table has; what it had beside that are the rows that went."""
+    """The rows of a table in the images; only a table that may have changed has rows in other images than `NOW`."""
     of_table = [image for image in images if image is Image.NOW or scan.table in planning.facts.changed]
     if not limits:
         planning.say_read_whole(scan, "no key limits it")
@@ -96,7 +96,7 @@ def _of_branches(
     limits: tuple[KeyLimit, ...],
     images: tuple[Image, ...],
 ) -> Relation:
-    """Of EXCEPT and INTERSECT every row is one of the first branch."""
+    """The rows of the branches; every row of EXCEPT and INTERSECT is a row of the first branch."""
     count = len(node.nodes) if node.kind is SetKind.UNION_ALL else 1
     of_branches = {
         place: superset(
@@ -116,7 +116,7 @@ def _of_branches(
 def _of_full_join(
     planning: Planning, node: FullJoin, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
 ) -> Relation:
-    """The pairs, and the rows of each side, with or without a match, beside NULL."""
+    """The pairs, and the rows of each side padded with NULL, with or without a match."""
     left, right = columns(node.left), columns(node.right)
     pairs = Join((Item(node.left), Item(node.right)), node.on)
     rows = [superset(planning, pairs, want, limits, images)]
@@ -133,7 +133,7 @@ def _of_full_join(
 def _of_join(
     planning: Planning, join: Join, want: frozenset[str], limits: tuple[KeyLimit, ...], images: tuple[Image, ...]
 ) -> Relation:
-    """From the item that the limits say most of, to the wanted columns."""
+    """The rows of a join, reached from the item that the limits restrict most."""
     types = planning.facts.query.types
     of_items = [
         tuple(part for limit in limits if (part := of_join_item(join, k, limit, types)) is not None)
@@ -141,7 +141,7 @@ def _of_join(
     ]
 
     def score(k: int) -> tuple[int, int, bool, int]:
-        """How much the limits say of an item, and how many wanted columns it has."""
+        """How much the limits restrict an item, and how many wanted columns it has."""
         item, count = join.items[k], sum(len(limit.pairs) for limit in of_items[k])
         return count, 0 if count else len(want & columns(item.node)), item.side is Side.INNER, -k
 
@@ -179,10 +179,10 @@ def _without_item(
 def unite_branches(
     planning: Planning, node: SetOperation, want: frozenset[str], of_branches: Mapping[int, Relation]
 ) -> Relation | None:
-    """The values of a set operation in rows of some of its branches, by their places; None of none.
+    """The values of a set operation in rows of some of its branches, given by position; None if there are none.
 
-    Spark converts the values of branches to one type, which may make one value of two. So each branch takes part, if
-    need be without a row.
+    Spark converts the values of all branches to one type, which may make two values equal. So each branch takes part,
+    if necessary without a row.
     """
     is_converted = not want <= node.of_one_type(planning.facts.query.types)
     rows = list[Relation]()
@@ -194,7 +194,7 @@ def unite_branches(
 
 
 def _no_rows(planning: Planning, node: Node, want: frozenset[str]) -> Relation:
-    """No row of a node, for the types of its columns."""
+    """A relation without rows that has the columns of a node, in their types."""
     match node:
         case Scan():
             return planning.scan(node, want, Image.NONE, ())
@@ -229,13 +229,13 @@ def compute_columns(node: Extend, want: frozenset[str], rows: Relation) -> Relat
 
 
 def generator_inputs(node: Generate, want: frozenset[str]) -> frozenset[str]:
-    """The columns below that wanted columns are generated of."""
+    """The columns below that wanted columns are generated from."""
     new = frozenset(node.new)
     return (want - new) | (columns_in(node.generator) if want & new else frozenset[str]())
 
 
 def generate_columns(node: Generate, want: frozenset[str], rows: Relation) -> Relation:
-    """Rows with the wanted columns that a generator makes; without one of these, each row once."""
+    """Rows with the wanted columns that a generator makes; if none of these is wanted, each row once."""
     if not want & set(node.new):
         return rows
     outer = "OUTER " if node.outer else ""
@@ -245,7 +245,7 @@ def generate_columns(node: Generate, want: frozenset[str], rows: Relation) -> Re
 
 
 def filter_rows(facts: QueryFacts, node: Filter, rows: Relation) -> Relation:
-    """Rows under those conditions of a filter whose columns are at hand."""
+    """Rows under those conditions of a filter whose columns the rows have."""
     conditions = [
         print_sql(each)
         for each in node.where
@@ -261,7 +261,7 @@ def pad(facts: QueryFacts, rows: Relation, want: frozenset[str], limits: tuple[K
 
 
 def none_of(facts: QueryFacts, want: frozenset[str]) -> Relation:
-    """No row with these columns."""
+    """A relation with these columns and no row."""
     names = tuple(sorted(want))
     listed = ", ".join(f"{facts.null(name)} AS {name}" for name in names)
     return Relation((f"SELECT {listed or '1 AS one_'} WHERE FALSE",), names)

@@ -23,7 +23,9 @@ class LocalSparkAttributes(dg.Resolvable, dg.Model):
     """Spark on this machine, with its own Java and jars: `lakehouse.LocalSpark`."""
 
     type: Literal["local"] = "local"
-    spark_config: dict[str, Any] = Field(default={}, description="Settings of Spark, beside those of the library.")
+    spark_config: dict[str, Any] = Field(
+        default={}, description="Settings of Spark, in addition to those of the library."
+    )
     where: Literal["server", "process"] = Field(
         default="server", description="Whether all processes share a server, or each run has a JVM of its own."
     )

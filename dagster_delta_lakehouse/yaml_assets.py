@@ -81,7 +81,7 @@ class History(YamlTable):
     source: str | None = Field(default=None, description="The asset key of the table whose past is kept.")
     extracts: Extracts | None = Field(default=None, description="Instead of a source: full extracts.")
     track: str | list[str] | None = Field(
-        default=None, description="The columns a change of which begins a new row; all but the key if left out."
+        default=None, description="A change of these columns begins a new row; by default all columns but the key."
     )
     start_at: str = Field(default="__START_AT", description="The column with the moment from which a row holds.")
     end_at: str = Field(default="__END_AT", description="The column with the moment at which it ceased to.")

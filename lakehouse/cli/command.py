@@ -176,7 +176,7 @@ def target(given: Namespace) -> Target:
     if (directory / DEFAULT_FILE).is_file():
         return Target(DEFAULT_FILE, is_file=True, is_named=False)
     raise UsageError(
-        f"{directory} is no project that dg knows (no [tool.dg.project] in a pyproject.toml), and holds no "
+        f"{directory} is not a project that dg knows (no [tool.dg.project] in a pyproject.toml), and holds no "
         f"{DEFAULT_FILE}. Name the definitions with -m MODULE or -f FILE, or the directory of the tables with "
         f"--root DIR."
     )

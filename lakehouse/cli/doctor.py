@@ -238,7 +238,7 @@ def _of_local_spark(spark: "LocalSpark", words: Sequence[str]) -> Iterator[Sympt
 
     remote = os.environ.get("SPARK_REMOTE")
     if remote:
-        what = f"SPARK_REMOTE is {remote}, and LocalSpark refuses to start beside it"
+        what = f"SPARK_REMOTE is {remote}, and LocalSpark refuses to start next to it"
         yield Symptom("Spark", Health.WRONG, what, "unset SPARK_REMOTE")
     root = spark.directory
     try:
@@ -259,7 +259,7 @@ def _of_dagster() -> Iterator[Symptom]:
         yield Symptom("Instance", Health.LOOK, what, 'echo "DAGSTER_HOME=$PWD/.dagster" >> .env && mkdir -p .dagster')
         return
     if not Path(home).is_dir():
-        what = f"{DAGSTER_HOME} names {home}, which is no directory"
+        what = f"{DAGSTER_HOME} names {home}, which is not a directory"
         yield Symptom("Instance", Health.WRONG, what, f"mkdir -p {home}")
         return
     try:

@@ -173,7 +173,7 @@ def _refuse_unregistered(spark: SparkSession, run: Run, error: AnalysisException
     where = (error.getMessageParameters() or {}).get("tableLocation")
     if where is None:  # the name is taken; for a directory that is not empty Delta would name it
         problem = "a name that the catalog has, but whose directory is gone, or has another format than Delta's"
-        remedy = f"Bring the directory back. If nobody needs that table, DROP TABLE {run.ref.identifier} first."
+        remedy = f"Bring the directory back. If that table is not needed, DROP TABLE {run.ref.identifier} first."
         raise TableError.place_taken(run.name, run.ref.identifier, problem, remedy) from error
     head = TableRef.at_path(run.name, where).log(lambda: spark).head()
     if head is not None:

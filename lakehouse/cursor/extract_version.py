@@ -90,4 +90,4 @@ def _parse(kind: str, value: str) -> SnapshotVersion:
         case "datetime":
             return datetime.fromisoformat(value)
         case _:
-            raise ValueError(f"{kind!r} is no kind of an extract's version")
+            raise ValueError(f"{kind!r} is not a kind of version of an extract")

@@ -109,8 +109,8 @@ def refuse_op(context: dg.InputContext | dg.OutputContext) -> None:
     """
     if not context.has_asset_key:
         raise dg.Failure(
-            f"'{context.name}' of op '{context.op_def.name}' is no asset's value, and a DeltaIOManager keeps the "
-            f"tables of assets only. Nothing was written. Give the op's output another manager, for example "
+            f"'{context.name}' of op '{context.op_def.name}' is not the value of an asset, and a DeltaIOManager keeps "
+            f"the tables of assets only. Nothing was written. Give the op's output another manager, for example "
             f"dg.mem_io_manager: @dg.op(out=dg.Out(io_manager_key=...)).",
             allow_retries=False,
         )

@@ -90,7 +90,7 @@ def _strangers(tag: str, names: Iterable[str], assets: Collection[str]) -> Itera
                 f"The run tag {tag} names '{name}', and there is no asset of that key in this code location.",
                 f"Nothing was written. Did you mean {' or '.join(close)}?",
             )
-        yield f"The run tag {tag} names '{name}', which is no asset of this code location, so it has no effect here."
+        yield f"The run tag {tag} names '{name}', which is not an asset of this code location. It has no effect here."
 
 
 def request_by(tags: Mapping[str, str], asset: Asset) -> UserRequest:
@@ -134,7 +134,7 @@ def _go_on_from(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] |
         return "now"
     if asset.past is not PastRows.APPENDED or not asset.incremental:
         raise ReadError(
-            f"The run tag {GO_ON_FROM}{asset.name} is about an asset that is no Append of Changes.",
+            f"The run tag {GO_ON_FROM}{asset.name} is about an asset that is not an Append of Changes.",
             f"Nothing was written. The run tag {FULL_REFRESH}=true compares everything instead.",
         )
     if wanted == "now":

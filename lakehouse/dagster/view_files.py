@@ -80,7 +80,7 @@ def views_from(
     path = path_beside(folder, calling_file(currentframe()))
     files = sorted(path.rglob("*.sql"))
     if not files:
-        problem = "has no file *.sql" if path.is_dir() else "is no folder"
+        problem = "has no file *.sql" if path.is_dir() else "is not a folder"
         raise DefinitionError(f"views_from({str(folder)!r}): {path} {problem}. Name the folder that holds the views.")
     views = _views_in(files, path)
     keys = _keys(views, specs)

@@ -337,7 +337,7 @@ def _short(text: str, characters: int) -> str:
 
 
 def _json(text: str | None) -> Any:
-    """The value of a text as JSON; None if there is no text, or if it is not JSON."""
+    """The value of a text as JSON; None if there is not a text, or if it is not JSON."""
     try:
         return json.loads(text or "")
     except ValueError:

@@ -143,7 +143,7 @@ def _extents(partition: PartitionKey, types: Mapping[str, str]) -> dict[str, Ext
 def no_value(text: str, column: str, column_type: str) -> WriteError:
     """The refusal of a partition key that no row can have."""
     return WriteError(
-        f"Partition key {text!r} is no value of column {column}, which is a {column_type}.",
+        f"Partition key {text!r} is not a value of column {column}, which is a {column_type}.",
         "Nothing was written. Partition by strings, integers, dates, booleans or, of time partitions, timestamps.",
     )
 
@@ -284,7 +284,7 @@ def _value(text: str, column_type: str) -> Value:
         case "boolean" if text.lower() in ("true", "false"):
             return text.lower() == "true"
         case _:
-            raise ValueError(f"{text!r} is no value of the type {column_type}")
+            raise ValueError(f"{text!r} is not a value of the type {column_type}")
 
 
 def _value_in_log(text: str | None, column_type: str) -> Value | None:

@@ -232,7 +232,7 @@ class ExtractError(WriteError):
     def unknown_extract(cls, asset: str, version: str, reason: str) -> Self:
         """An extract that cannot be compared with the table's: it is not known which of the two is older."""
         return cls(
-            f"Nobody can tell whether extract {version} of '{asset}' is newer than its table: {clause(reason)}.",
+            f"It cannot be known whether extract {version} of '{asset}' is newer than its table: {clause(reason)}.",
             f"Nothing was written. If the extract is the one that the table is to hold, materialize once with the run "
             f"tag {ALLOW}{asset}=version.",
         )

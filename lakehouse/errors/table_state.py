@@ -128,7 +128,7 @@ def _way(asset: str, adoption: Adoption) -> str:
             return "Move that table, or give the asset another name or root."
         case "refuse":
             return (
-                "A history does not adopt a table, because nobody knows when its rows began to hold: give the asset "
+                "A history does not adopt a table, because it is not known when its rows began to hold: give the asset "
                 "another name or root, or delete the table and materialize the asset."
             )
         case _:

@@ -276,5 +276,7 @@ def _millis(asset: str, moment: str) -> int:
     try:
         time = datetime.fromisoformat(moment.strip())
     except ValueError as error:
-        raise HistoryError.restate_refused(asset, moment, "that is no time in the form 2026-01-31T12:00:00") from error
+        raise HistoryError.restate_refused(
+            asset, moment, "that is not a time in the form 2026-01-31T12:00:00"
+        ) from error
     return round((time.replace(tzinfo=UTC) if time.tzinfo is None else time).timestamp() * 1000)

@@ -56,8 +56,8 @@ def append_remedy(asset: str) -> str:
 
 def lost_remedy(asset: str) -> str:
     return (
-        f"An Append cannot take rows back, and nobody knows which rows it has. Restore the table to a version that it "
-        f"wrote itself, or decide where it goes on, by materializing once with the run tag {GO_ON_FROM}{asset}=<a "
+        f"An Append cannot take rows back, and it is not known which rows it has. Restore the table to a version that "
+        f"it wrote itself, or decide where it goes on, by materializing once with the run tag {GO_ON_FROM}{asset}=<a "
         f"version of the source, or now>: rows of later versions are added. Or delete the table and materialize it "
         f"again."
     )

@@ -204,28 +204,28 @@ def _laid_out_by(commit: Commit) -> str:
 def _freed_by(log: Log, commits: Iterable[Commit]) -> frozenset[str] | None:
     """The names that commits took from columns, and that other columns may have now; None if it may be any name.
 
-    A RESTORE counts as taking the names that the commits undone by it had taken.
+    A RESTORE that undoes a rename or a drop takes names from columns, and gives others back.
     """
     names = frozenset[str]()
     for commit in commits:
         freed = commit.freed_columns
         if commit.operation == "REPLACE COLUMNS":
             freed = None  # it names only the columns that remain
-        elif commit.operation == "RESTORE":
-            freed = (
-                None
-                if commit.restored_version is None
-                else _freed_between(log, commit.restored_version, commit.version)
-            )
+        elif commit.operation == "RESTORE" and not _restores_no_name(log, commit):
+            freed = None
         if freed is None:
             return None
         names |= freed
     return names
 
 
-def _freed_between(log: Log, restored: int, version: int) -> frozenset[str] | None:
-    undone = tuple(log.commits(version - 1, restored + 1))
-    return _freed_by(log, undone) if len(undone) == version - 1 - restored else None
+def _restores_no_name(log: Log, restore: Commit) -> bool:
+    """Whether the commits that a RESTORE undoes are all known, and freed no name."""
+    if restore.restored_version is None:
+        return False
+    undone = tuple(log.commits(restore.version - 1, restore.restored_version + 1))
+    is_known = len(undone) == restore.version - 1 - restore.restored_version
+    return is_known and _freed_by(log, undone) == frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,10 @@ class CommitReason(Enum):
     """Why a commit is due although no row differs, as a sentence: what a later run would otherwise do again."""
 
     SNAPSHOT_INPUT = "A snapshot input has moved."
-    DECIDED = "What a run tag decided is put down."
+    DECIDED = "What a run tag decided is recorded."
     NO_POSITION = "The table has no position yet."
-    EXTRACT = "The version of the extract is put down."
-    LOG_CLEANUP = "Log cleanup could reach its last position, so the position is put down again."
+    EXTRACT = "The version of the extract is recorded."
+    LOG_CLEANUP = "Log cleanup could reach its last position, so the position is recorded again."
     CONTINUED = "A run tag says where it goes on."
     STALE_BASE = "Another writer committed just before its last commit, which was looked at again."
     REDEFINED = "The definition changed in a part that decides no row."

@@ -44,8 +44,8 @@ class Touched:
         def __getattr__(self, name: str) -> object:
             if hasattr(DataFrame, name):
                 raise AttributeError(
-                    f"Touched keys are no DataFrame, so they have no `{name}`. The rows of the source with these keys "
-                    f"are touched.rows, and the rows of another frame are touched.of(frame)."
+                    f"Touched keys are not a DataFrame, so they have no `{name}`. The rows of the source with these "
+                    f"keys are touched.rows, and the rows of another frame are touched.of(frame)."
                 )
             return object.__getattribute__(self, name)
 

@@ -127,7 +127,7 @@ def require_columns(function: str, option: str, names: Iterable[str], columns: S
                 function,
                 "UNKNOWN_COLUMN",
                 f"names a column {name} in {option}, and the columns to choose from are {', '.join(columns)}",
-                "Correct the name; a field within a struct is no column.",
+                "Correct the name; a field within a struct is not a column.",
             )
 
 

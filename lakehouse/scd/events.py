@@ -48,7 +48,7 @@ class Events:
         def __getattr__(self, name: str) -> object:
             if hasattr(DataFrame, name):
                 raise AttributeError(
-                    f"Events are no DataFrame, so they have no `{name}`. Their rows are one: events.rows.{name}"
+                    f"Events are not a DataFrame, so they have no `{name}`. Their rows are one: events.rows.{name}"
                 )
             return object.__getattribute__(self, name)
 

@@ -81,7 +81,7 @@ def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvou
         if time.time() - max(last_used, rendezvous.last_used()) > order.idle:
             # The lock is still held: a process that comes now waits for the end, and then starts another server.
             rendezvous.forget()
-            return f"nobody has used it for {order.idle:g} seconds"
+            return f"it has not been used for {order.idle:g} seconds"
         used.let_go()
 
 

@@ -89,7 +89,7 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> WriteError
             return WriteError.broken_promise(
                 asset,
                 "has a row whose key the table already holds outside the touched keys",
-                "Touch the keys by columns of which the table's key is a part, or make Table(key=...) finer.",
+                "Touch the keys by columns that are a part of the table's key, or make Table(key=...) finer.",
             )
         case Breach.GONE:
             return WriteError.broken_promise(

@@ -45,10 +45,10 @@ class Inexact(Enum):
     """When a value of the feed may differ from the value in the table."""
 
     NEVER = "the feed tells every value"
-    NO_UTF8 = "a text whose bytes are no UTF-8"
+    NO_UTF8 = "a text whose bytes are not UTF-8"
     OLD_DAY = "a day before 1600, which is of another calendar in java.sql"
     OLD_INSTANT = "an instant before 1900, which may lie where a zone's clocks were set back to standard time"
-    ALWAYS = "nobody has looked at what the feed tells of the type"
+    ALWAYS = "what the feed tells of the type has not been tested"
 
 
 INEXACT: dict[type[DataType], Inexact] = {

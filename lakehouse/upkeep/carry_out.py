@@ -113,7 +113,7 @@ class Worker:
 
     def _free_without_settings(self, refused: Exception) -> bool:
         """Removes files that the table no longer promises to any reader, where Spark refuses the settings of VACUUM."""
-        what = "What a reader no longer needs goes once the table keeps it for nobody, and VACUUM stays due until then"
+        what = "What is no longer needed goes once the table keeps it for no reader, and VACUUM stays due until then"
         tell(Message(f"Spark refuses the settings of VACUUM ({first_line(refused)}). {what}."))
         self.spark.sql(f"VACUUM {self.ref.identifier}").collect()
         return True

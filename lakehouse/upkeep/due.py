@@ -260,7 +260,7 @@ def _free(live: Sequence[LiveFile], unneeded: Sequence[PastFile], now: int, rule
     oldest = timedelta(milliseconds=now - min(file.removed for file in unneeded))
     if past < rules.freed_share * used and oldest < rules.freed_age:
         return None
-    return Task(UpkeepWork.FREE, f"{count_of(len(unneeded), 'file')} ({past / 1e6:,.1f} MB) that nobody needs")
+    return Task(UpkeepWork.FREE, f"{count_of(len(unneeded), 'file')} ({past / 1e6:,.1f} MB) that no reader needs")
 
 
 _PARTS, _BYTES = 100, 8_000_000_000

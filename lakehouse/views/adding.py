@@ -104,7 +104,7 @@ def _why_no_groups(node: Node) -> str:
         case Filter(node=Aggregation()) | Join(items=(Item(node=Aggregation()),)):
             return "a condition, such as HAVING, leaves groups out"
         case _:
-            return "its outermost part is no GROUP BY"
+            return "its outermost part is not a GROUP BY"
 
 
 def _rows_of(node: Node) -> tuple[Scan, dict[str, Expression], tuple[Expression, ...]]:
@@ -206,5 +206,5 @@ def _is_never_null(expression: Expression) -> bool:
 def _sql(expression: Expression, name: str) -> str:
     """The SQL of an expression over the table's own columns."""
     if not is_printable(expression):
-        raise _NotAddedError(f"{name} has an expression of which another form may mean something else")
+        raise _NotAddedError(f"{name} has an expression that may mean something else in another form")
     return print_sql(expression)

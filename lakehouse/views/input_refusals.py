@@ -80,7 +80,7 @@ def _refuse_tables(text: ViewText, inputs: Collection[str]) -> None:
         if text.input_of(table) not in inputs:
             raise ViewError(
                 "VIEW_UNKNOWN_TABLE",
-                f"{table} is no input of the view",
+                f"{table} is not an input of the view",
                 TextPlace.of(text.text, place.start, place.end),
                 f"Name one of its inputs, {_listing(inputs)}, or add {table} to the parameters of the function. An "
                 f"input of another IO manager is none: put it into a table first.",

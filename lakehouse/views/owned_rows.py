@@ -120,5 +120,4 @@ def refuse_unknown_columns(run: Run, schema: StructType) -> None:
                 why = (
                     f"another time zone of a session would move its edge: {column} is a {kinds[column].simpleString()}"
                 )
-                remedy = ":now goes with a timestamp alone, and :today with every other type"
-                raise DefinitionError.condition(run.name, text, f"{why}, and {remedy}")
+                raise DefinitionError.condition(run.name, text, f"{why}, and {_OF_TYPES}")

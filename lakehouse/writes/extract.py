@@ -178,7 +178,7 @@ def _correction_error(run: Run, reason: str, before: int | None = None) -> Write
     restore = "" if before is None else f"RESTORE the table to version {before} and deliver its extracts again. Or d"
     return WriteError(
         f"Extract {extract} of '{run.name}' lacks keys that an earlier extract {extract} had brought into its scope, "
-        f"and nobody can tell which rows these keys had before: {reason}.",
+        f"and it cannot be known which rows these keys had before: {reason}.",
         f"Nothing was written. {restore or 'D'}eliver the rows of all the scopes that these keys were in as one "
         f"extract {extract}, which names them: Snapshot(..., scope={{column: [values]}}).",
     )

@@ -87,7 +87,7 @@ def test_a_table_that_no_run_could_make_again_or_that_others_rely_on_is_not_rebu
     for words, why in {
         ("copies",): "copies has registered readers (report).",
         ("log",): "log holds rows that its sources cannot give again.",
-        ("daily", "--partition", "2013-01-02"): "daily has partitions, of which one run makes only its own.",
+        ("daily", "--partition", "2013-01-02"): "daily has partitions, and one run makes only its own.",
         ("guarded",): "guarded has a policy with max_changed, as in production.",
     }.items():
         with pytest.raises(SystemExit):

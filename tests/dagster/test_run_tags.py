@@ -101,7 +101,7 @@ def test_a_tag_with_a_meaning_is_taken(tags: dict[str, str]) -> None:
 @for_each("tag", [(FULL_REFRESH, "gold/totals,other/table"), (ALLOW + "other/table", "version")])
 def test_an_asset_of_another_code_location_is_told_and_not_refused(tag: tuple[str, str]) -> None:
     (sentence,) = refuse_unknown(dict([tag]), ASSETS)
-    assert "names 'other/table', which is no asset of this code location, so it has no effect here." in sentence
+    assert "names 'other/table', which is not an asset of this code location. It has no effect here." in sentence
 
 
 @for_each(

@@ -77,7 +77,7 @@ def test_keys_are_values_of_their_columns_type(keys: list[str], column_type: str
 )
 def test_a_key_that_is_no_value_of_its_column_is_refused_and_named(key: str, column_type: str):
     with pytest.raises(
-        WriteError, match=re.escape(f"Partition key {key!r} is no value of column c, which is a {column_type}")
+        WriteError, match=re.escape(f"Partition key {key!r} is not a value of column c, which is a {column_type}")
     ):
         keyed(key, column="c").predicate({"c": column_type})
 
@@ -226,5 +226,5 @@ def test_a_char_column_holds_no_partition_s_key_because_spark_pads_its_texts():
     fields = [StructField("shop", StringType(), metadata={CHAR: "char(4)"}), StructField("day", StringType())]
     types = partition_types(StructType(fields))
     assert types == {"shop": "char(4)", "day": "string"}
-    with pytest.raises(WriteError, match=r"'a' is no value of column shop, which is a char\(4\)"):
+    with pytest.raises(WriteError, match=r"'a' is not a value of column shop, which is a char\(4\)"):
         Slice((PartitionKey("a", {"shop": "a"}, {}),)).predicate(types)

@@ -234,3 +234,16 @@ def test_a_table_is_what_the_asset_makes_of_the_source_as_its_columns_are_now(
             follow(lake, case, tables[repr(case)], done)
             assert_recomputed(lake, case, policy, first[repr(case)])
     shutil.rmtree(lake.root)
+
+
+def test_a_column_may_have_a_name_that_a_restore_took_from_another(lake: Lake) -> None:
+    lake.create("src", [(1, 1), (2, 2)], "id INT, v INT", delta__columnMapping__mode="name")
+    version = lake.version("src")
+    lake.sql("ALTER TABLE {src} RENAME COLUMN v TO u")
+    lake.materialize(copy, table := Table(key="id", properties=MAPPED))
+    lake.sql(f"RESTORE TABLE {{src}} TO VERSION AS OF {version}")
+    lake.sql("ALTER TABLE {src} RENAME COLUMN v TO w")
+    lake.sql("ALTER TABLE {src} ADD COLUMN u INT")
+    lake.sql("UPDATE {src} SET w = 5 WHERE id = 1")
+    lake.materialize(copy, table)
+    assert sorted(lake.frame("copy").select("id", "u", "w").collect()) == [(1, None, 5), (2, None, 2)]

@@ -221,7 +221,7 @@ def test_it_ends_when_idle_and_never_in_use(server: Server, tmp_path: Path):
     assert is_running(brief.rendezvous, state)
     used.let_go()
     until(lambda: not brief.rendezvous.jvm().is_held())
-    assert "nobody has used it for 1 seconds" in brief.rendezvous.log.read_text()
+    assert "it has not been used for 1 seconds" in brief.rendezvous.log.read_text()
     assert brief.rendezvous.state() is None
 
 

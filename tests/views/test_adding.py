@@ -39,7 +39,7 @@ def test_counts_and_sums_over_one_table_are_such() -> None:
         ),
         (
             "SELECT st, n FROM (SELECT st, count(*) AS n FROM o GROUP BY st) JOIN c ON c.id = n",
-            "its outermost part is no GROUP BY",
+            "its outermost part is not a GROUP BY",
         ),
         ("SELECT st, count(*) AS n FROM o GROUP BY st HAVING count(*) > 1", "such as HAVING, leaves groups out"),
         ("SELECT st, count(*) AS n, sum(amt) AS s FROM o GROUP BY st", "the sum s may be NULL"),

@@ -112,7 +112,7 @@ def test_a_view_whose_key_no_step_computes_is_whole_with_its_part_and_place(quer
         ("SELECT count(*) AS n FROM orders", None),
         (
             "SELECT avg(id) AS a FROM orders",
-            "its result is one row of all rows, and a is no plain count, sum of exact numbers, minimum or maximum",
+            "its result is one row of all rows, and a is not a plain count, sum of exact numbers, minimum or maximum",
         ),
         (
             "SELECT o.id, c.city FROM orders o JOIN customers c ON o.customer > c.id",

@@ -150,7 +150,7 @@ def test_a_run_that_needs_all_rows_is_refused_by_strict_and_warned_of_by_increme
     lake.told.clear()
     lake.insert("src", [(1002, "x", 5001)])
     lake.materialize(one_row, incremental)
-    why = "its result is one row of all rows, and top is no plain count, sum of exact numbers, minimum or maximum"
+    why = "its result is one row of all rows, and top is not a plain count, sum of exact numbers, minimum or maximum"
     assert lake.told == [f"one_row computes all rows, because {why}."]
     assert lake.rows("one_row") == [(23, 5001)]
 

@@ -208,7 +208,7 @@ def _why_not_rebuilt(table: "AssetTable") -> str | None:
     if table.past is not PastRows.COMPUTED or table.declared.owns is not None:
         return "holds rows that its sources cannot give again"
     if table.partitions_def is not None:
-        return "has partitions, of which one run makes only its own"
+        return "has partitions, and one run makes only its own"
     if table.policy.max_changed is not None:
         return "has a policy with max_changed, as in production"
     if _beside(Path(files.path)).exists():

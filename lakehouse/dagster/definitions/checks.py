@@ -41,7 +41,7 @@ _LIMITS = "limits"
 _DESCRIPTIONS: Mapping[CheckName, str] = {
     "recompute": "The table holds what a full recompute of the same versions of its sources gives.",
     "up_to_date": "No change has waited for too long, and the next run can still read on, commit by commit.",
-    "schema": "The table has the columns that it declares, and nobody changed its sources' columns.",
+    "schema": "The table has the columns that it declares, and the columns of its sources are unchanged.",
     "keys": "The declared key identifies each row: no value twice. NULL in a key is worth a warning.",
     "inputs_agree": "Its inputs stood for the same version of each source that they share when the table read them.",
 }

@@ -88,7 +88,7 @@ class _Comparison:
             return Finding.unavailable(f"'{name}' has not read all its inputs yet.")
         if cursor.stale_base:
             return Finding.unavailable(
-                f"'{name}' was written beside a rival's commit: its next run looks at that again."
+                f"'{name}' was written at the same time as a rival's commit: its next run looks at that again."
             )
         if self._is_quarantine_ahead(cursor):
             return Finding.unavailable(

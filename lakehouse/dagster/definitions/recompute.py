@@ -134,7 +134,7 @@ def recompute(
         return Finding(Grade.PASSED, against, figures)
     sentence = (
         f"{against}: {count_of(count, 'key' if key else 'row')} differ{'s' if count == 1 else ''}. Something wrote to "
-        f"'{asset}' beside its runs, its result does not follow from its inputs alone, or a source has two rows of a "
+        f"'{asset}' besides its runs, its result does not follow from its inputs alone, or a source has two rows of a "
         f"key that it declares. A run with the tag {FULL_REFRESH}=true sets it right."
     )
     return Finding(Grade.FAILED, sentence, figures, _examples(differing, key) if key else ())

@@ -57,7 +57,7 @@ def refuse_lost_archives(code_location: CodeLocation) -> None:
             )
         if is_function(table.asset) and table.kind.past is not PastRows.APPENDED:
             raise DefinitionError(
-                f"{where}, which is no Append, so it keeps no feed. Return Append(changes.log()) there, or name "
+                f"{where}, which is not an Append, so it keeps no feed. Return Append(changes.log()) there, or name "
                 f"another asset."
             )
 

@@ -268,7 +268,9 @@ def _with_clause(reader: TokenReader, statement: Statement, clauses: dict[str, T
         reader.expect("DELTA")
         return statement
     remedy = _OTHER_CLAUSES.get(word, f"The clauses are: {_CLAUSES}; then AS and the query.")
-    return reader.refuse(f"{word} is no clause that means something here" if word else "AS is missing", remedy, begin)
+    return reader.refuse(
+        f"{word} is not a clause that means something here" if word else "AS is missing", remedy, begin
+    )
 
 
 _CLAUSES = "COMMENT, PARTITIONED BY, CLUSTER BY, TBLPROPERTIES, REFRESH POLICY, USING DELTA"

@@ -150,7 +150,7 @@ def _value(name: str, value: object) -> str:
         return literal(value)
     raise ViewError(
         "VIEW_PARAMETER",
-        f"The value of the parameter :{name} is a {type(value).__name__}, which is no literal of SQL",
+        f"The value of the parameter :{name} is a {type(value).__name__}, which is not a literal of SQL",
         None,
         "Give a text, a number, a date, a datetime, a boolean, bytes or None; write a list in the text itself.",
     )

@@ -47,7 +47,7 @@ def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tup
     is_grouped = group is not None or select.args.get("having") is not None or any(map(has_aggregate, expressions))
     state = _State(block, select, node, projections, correlated)
     if any(map(_is_generator, select.expressions)) and (is_grouped or _has_windows(state) or correlated):
-        what = "A generator stands beside an aggregate or a window, or in a subquery for each row"
+        what = "A generator stands next to an aggregate or a window, or in a subquery for each row"
         raise reading.not_followed(what, select, "SELECT")
     state = _group(state, group) if is_grouped else _without_groups(state)
     _refuse_correlation(state)
@@ -95,7 +95,7 @@ def _with_time_windows(block: Block, select: exp.Select, node: Node) -> Node:
     is_time = type_of(time, block.reading.types) == "timestamp" and not block.scope.find((WINDOW,))[0]
     rows = in_windows(node, call, time, block.reading.unique("start", "timestamp")) if is_time else None
     if rows is None:
-        what = "window() is of another time than a TIMESTAMP, of no written durations, or beside a column of its name"
+        what = "window() is of another time than a TIMESTAMP, of no written durations, or next to a column of its name"
         raise block.reading.not_followed(what, call)
     node, block.window = rows
     return node
@@ -155,7 +155,7 @@ def _of_star(block: Block, item: Expression, star: exp.Star) -> list[Projection]
             named = [part.name for part in item.parts[:-1]]
             if not relations and block.scope.find(tuple(name.lower() for name in named))[0]:
                 raise block.reading.not_followed(f"{'.'.join(named)}.* is the star of a struct", item)
-            what = f"{item.table}.* is no table of this FROM, or several"
+            what = f"{item.table}.* is not one table of this FROM"
             raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, item, "Correct the name before the star.")
         outputs = block.scope.star_of(relations[0])
     without = {output.column for each in star.args.get("except_") or () for output in _exclusions(block, each, outputs)}
@@ -169,7 +169,7 @@ def _exclusions(block: Block, name: Expression, outputs: tuple[Output, ...]) -> 
     columns = {output.column for output in meant}
     excluded = tuple(output for output in outputs if output.column in columns)
     if not excluded or fields:
-        what = f"EXCEPT names {'.'.join(parts)}, which is no column of the star"
+        what = f"EXCEPT names {'.'.join(parts)}, which is not a column of the star"
         raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, name, "Name columns of the star after EXCEPT.")
     return excluded
 
@@ -215,7 +215,7 @@ def _group(state: _State, group: exp.Group | None) -> _State:
     block, select = state.block, state.select
     items, marks = block.take()
     if marks:
-        raise block.reading.not_followed("EXISTS or IN stands beside an aggregate", select, "SELECT")
+        raise block.reading.not_followed("EXISTS or IN stands next to an aggregate", select, "SELECT")
     grouping = Grouping(block.reading)
     of_all = _all_keys(state, items) if group is not None and group.args.get("all") else ()
     for key in of_all:
@@ -280,7 +280,7 @@ def _key(state: _State, key: Expression) -> Expression:
     if isinstance(key, exp.Literal) and key.is_int:
         number = int(key.name)
         if not 1 <= number <= len(state.projections):
-            what = f"GROUP BY {number} is no column of this SELECT"
+            what = f"GROUP BY {number} is not a column of this SELECT"
             raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, key, "Name the column.")
         return _group_of(block, state.projections[number - 1].expression)
     expression = rewrite(block, key)
@@ -297,7 +297,7 @@ def _all_keys(state: _State, items: tuple[Item, ...]) -> tuple[Expression, ...]:
     """What GROUP BY ALL groups by: the columns of SELECT that have no aggregate."""
     keys = tuple(each.expression for each in state.projections if not has_aggregate(each.expression))
     if items or state.block.scope.find(("all",))[0] or _has_windows(state):
-        what = "GROUP BY ALL stands beside a subquery, a window, or a column of that name"
+        what = "GROUP BY ALL stands next to a subquery, a window, or a column of that name"
         raise state.block.reading.not_followed(what, state.select.args["group"], "GROUP")
     return keys
 

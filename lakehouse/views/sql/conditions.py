@@ -92,4 +92,4 @@ def _why_no_part(node: Expr, parameters: frozenset[str]) -> str | None:
     if isinstance(node, exp.Alias) and isinstance(node.parent, exp.Paren):
         return _SEVERAL
     is_unknown = isinstance(node, exp.Placeholder) and node.this not in parameters
-    return "it has a parameter, and nobody gives its value" if is_unknown else None
+    return "it has a parameter without a value" if is_unknown else None

@@ -274,7 +274,7 @@ def _check_pivot(parsed: Parsed, node: Expr) -> Reason | None:
     is_alone = select is not None and item is not None and len(item.args["pivots"]) == len(node.args["fields"]) == 1
     if is_alone and select is not None and not select.args.get("joins") and not select.args.get("laterals"):
         return None
-    return Reason("PIVOT or UNPIVOT stands beside something else in FROM", parsed.at(node, "PIVOT"))
+    return Reason("PIVOT or UNPIVOT stands next to something else in FROM", parsed.at(node, "PIVOT"))
 
 
 def _check_group(parsed: Parsed, node: Expr) -> Reason | None:

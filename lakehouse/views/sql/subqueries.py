@@ -175,7 +175,7 @@ def _replacement(block: Block, node: Expr) -> Expression | None:
     match node:
         case exp.Anonymous() if is_call(node):
             if block.window is None or node != block.window.call:
-                what = "window() stands elsewhere than in SELECT or GROUP BY, or beside another one"
+                what = "window() stands elsewhere than in SELECT or GROUP BY, or next to another one"
                 raise block.reading.not_followed(what, node)
             return block.window.part(())
         case exp.Column() | exp.Dot() if is_name(node):
@@ -287,7 +287,7 @@ def _single(block: Block, node: exp.Query, query: ReadQuery) -> tuple[Node, str]
             raise correlation(block.reading, node)
         groups.append(pair[0].name)
     single = reading.unique("scalar", reading.types.get(value))
-    reading.note("A scalar subquery is no aggregate: if it has several rows, the run fails.")
+    reading.note("A scalar subquery is not an aggregate: if it has several rows, the run fails.")
     return Aggregation(query.node, tuple(dict.fromkeys(groups)), {single: exp.AnyValue(this=column(value))}), single
 
 

@@ -155,7 +155,7 @@ class _Call:
         has_values = not is_distinct or (made is call and call.find(exp.Column) is not None)
         function = _function_of(query, of_all) if of_all is not None and is_plain and has_values else None
         if of_all is None or function is None:
-            raise _NotOneRowError(f"{name} is no plain count, sum of exact numbers, minimum or maximum")
+            raise _NotOneRowError(f"{name} is not a plain count, sum of exact numbers, minimum or maximum")
         behind = [token for token in parsed.tokens if token.start > call.meta["end"]]
         words, rest = _within_brackets(parsed, behind)
         condition = None if made is call else _within_brackets(parsed, rest[1:])[0]

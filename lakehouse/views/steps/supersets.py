@@ -30,6 +30,7 @@ from lakehouse.views.plan import Image
 from lakehouse.views.steps.hops import Entry, reach
 from lakehouse.views.steps.planning import Planning, QueryFacts
 from lakehouse.views.steps.relations import (
+    NOTHING,
     KeyLimit,
     Relation,
     combine,
@@ -264,4 +265,4 @@ def none_of(facts: QueryFacts, want: frozenset[str]) -> Relation:
     """A relation with these columns and no row."""
     names = tuple(sorted(want))
     listed = ", ".join(f"{facts.null(name)} AS {name}" for name in names)
-    return Relation((f"SELECT {listed or '1 AS one_'} WHERE FALSE",), names)
+    return Relation((f"SELECT {listed or NOTHING} WHERE FALSE",), names)

@@ -160,7 +160,7 @@ def test_rows_whose_run_is_refused_belong_to_it_all_the_same(shops: dg.DagsterIn
 
 
 def test_a_column_of_which_no_key_is_a_value_is_refused_and_named() -> None:
-    with pytest.raises(WriteError, match="Partition key 'a' is no value of column At, which is a timestamp"):
+    with pytest.raises(WriteError, match="Partition key 'a' is not a value of column At, which is a timestamp"):
         KeysOfRows.of(names("a", "b"), COLUMNS, {"at": "timestamp"})
 
 

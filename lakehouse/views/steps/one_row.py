@@ -298,8 +298,8 @@ def _with_depth(parsed: Parsed) -> Iterator[tuple[Token, int]]:
 
 def have_same_rows(one: OneRow, rows: Query, query: Query) -> bool:
     """Whether the text of the rows is read as the same rows as the part of the query from which it was cut."""
-    found, below = rows.root if one.number is None else _aggregated_rows(rows.root), _aggregated_rows(query.root)
-    return rows.top is None and found is not None and below is not None and _shape(found) == _shape(below)
+    part, below = rows.root if one.number is None else _aggregated_rows(rows.root), _aggregated_rows(query.root)
+    return rows.top is None and part is not None and below is not None and _shape(part) == _shape(below)
 
 
 def _aggregated_rows(root: Node) -> Node | None:

@@ -152,7 +152,7 @@ def test_what_cannot_be_asked_is_refused_before_a_run(shop: str, capsys: pytest.
     assert "copies has no partitions. Leave --partition out." in refusal(capsys, "copies", "--partition", "x")
     assert "There is no partition 2013-01-09" in refusal(capsys, "daily", "--partition", "2013-01-09")
     assert main(["run", "copies", "--go-on-from", "3"]) == 1
-    assert "is about an asset that is no Append of Changes" in capsys.readouterr().err
+    assert "is about an asset that is not an Append of Changes" in capsys.readouterr().err
     assert main(["run", "copies", "--allow", "max_deleted"]) == 1
     assert "is about an asset that takes no extracts" in capsys.readouterr().err
     with dg.DagsterInstance.get() as instance:

@@ -58,7 +58,7 @@ def test_a_history_goes_on_from_now_only() -> None:
     with pytest.raises(ReadError, match="from now only") as refused:
         request_by({tag: "3"}, followed)
     assert RESTATE_FROM in str(refused.value)
-    with pytest.raises(ReadError, match="no Append of Changes"):
+    with pytest.raises(ReadError, match="not an Append of Changes"):
         request_by({tag: "now"}, PAST)
 
 

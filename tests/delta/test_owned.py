@@ -72,7 +72,7 @@ REFUSED = {
     "day >= last_day(:today)": "an edge is",
     "day >= :today - :today": "an edge is",
     "day >= date_sub(:today, 90000000000)": "an edge is",
-    "day >= :yesterday": "a parameter, and nobody gives its value",
+    "day >= :yesterday": "a parameter without a value",
     "day >= current_date": "gives another value in each run",
     "rand() > 0.5": "gives another value in each run",
     "id IN (SELECT id FROM orders)": "a subquery",

@@ -19,7 +19,7 @@ def every_key() -> Touched:
 
 @for_each("method", METHODS)
 def test_events_have_no_method_of_a_dataframe_and_say_where_one_is(method: str):
-    with pytest.raises(AttributeError, match=rf"Events are no DataFrame.*events\.rows\.{method}$"):
+    with pytest.raises(AttributeError, match=rf"Events are not a DataFrame.*events\.rows\.{method}$"):
         getattr(scd.Events(NO_ROWS), method)
 
 

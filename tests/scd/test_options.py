@@ -19,7 +19,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("UNKNOWN_COLUMN", {"keys": ["id", "nr"]}, "a column nr in keys"),
     ("UNKNOWN_COLUMN", {"except_column_list": ["nr"]}, "a column nr in except_column_list"),
     ("UNKNOWN_COLUMN", {"track_history_except_column_list": ["nr"]}, "a column nr in track_history_except_column_list"),
-    ("UNKNOWN_COLUMN", {"track_history_column_list": ["m.key"]}, "a field within a struct is no column"),
+    ("UNKNOWN_COLUMN", {"track_history_column_list": ["m.key"]}, "a field within a struct is not a column"),
     ("UNKNOWN_COLUMN", {"ignore_null_updates_column_list": ["id"]}, "a column id in ignore_null_updates_column_list"),
     ("ONE_COLUMN_LIST", {"column_list": ["id"]}, "both column_list and except_column_list"),
     (

@@ -38,7 +38,7 @@ def test_what_is_computed_whole_says_which_rows_count():
     )
     assert list(how_followed(analysis, "")) == [
         (
-            "All rows are computed if a row of o or c moved, because its result is one row of all rows, and a is no "
+            "All rows are computed if a row of o or c moved, because its result is one row of all rows, and a is not a "
             "plain count, sum of exact numbers, minimum or maximum."
         )
     ]

@@ -56,7 +56,7 @@ def test_a_value_is_a_literal(value: Any, expected: str):
 
 
 def test_a_value_that_is_no_literal_is_refused():
-    with pytest.raises(ViewError, match="is a list, which is no literal"):
+    with pytest.raises(ViewError, match="is a list, which is not a literal"):
         with_values(":x", {"x": [1]})
 
 

@@ -113,7 +113,7 @@ def test_what_a_query_of_inner_joins_could_not_say_is_followed(lake: Lake, case:
     [
         (lambda src: touched_by(PAIRS, (), src=src), ReadError, "needs the columns of a key"),
         (lambda src: touched_by(PAIRS, KEY), ReadError, "the changes of at least one source"),
-        (lambda src: touched_by(PAIRS, KEY, src=src), ViewError, "dim is no input"),
+        (lambda src: touched_by(PAIRS, KEY, src=src), ViewError, "dim is not an input"),
         (lambda src: touched_by("SELECT k FROM src", "j", src=src), ViewError, "no column j"),
         (lambda src: touched_by("SELECT k FROM src", "k", src=src, dim=src), ViewError, "does not name"),
         (lambda src: touched_by(lambda src: src, "k", src=src), TypeError, "takes a query as SQL text"),

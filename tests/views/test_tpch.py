@@ -52,7 +52,10 @@ PATHS = {
     22: Counter({Kind.BY_KEYS: 1, Kind.ALL_ROWS: 1}),
 }
 DECIDES = "decides which keys change, and is computed from many rows"
-ONE_ROW, NO_TOTAL = "its result is one row of all rows", "is no plain count, sum of exact numbers, minimum or maximum"
+ONE_ROW, NO_TOTAL = (
+    "its result is one row of all rows",
+    "is not a plain count, sum of exact numbers, minimum or maximum",
+)
 OF_ALL_ROWS = {
     14: f"{ONE_ROW}, and promo_revenue {NO_TOTAL}",
     17: f"{ONE_ROW}, and avg_yearly {NO_TOTAL}",

@@ -273,7 +273,7 @@ def test_only_snapshots_are_computed_whole_in_each_run(lake: Lake) -> None:
 def test_a_text_that_cannot_be_kept_is_refused_before_anything_is_written(lake: Lake) -> None:
     fill(lake, 1)
     for sql, code, words in (
-        ("SELECT id FROM src JOIN other USING (id)", "VIEW_UNKNOWN_TABLE", "other is no input"),
+        ("SELECT id FROM src JOIN other USING (id)", "VIEW_UNKNOWN_TABLE", "other is not an input"),
         ("SELECT id, rand() AS r FROM src", "VIEW_NOT_DETERMINISTIC", "rand"),
         ("SELECT nothing AS id FROM src", "VIEW_UNKNOWN_COLUMN", "nothing"),
         ("SELECT id FROM src WHERE", "VIEW_SYNTAX", "Spark cannot read the text"),

@@ -47,7 +47,7 @@ def validated(*archives: Any) -> dg.Definitions:
         ([archive(Table(name="main.orders"))], "its table is elsewhere"),
         ([archive(io_manager_key="elsewhere")], "its table is elsewhere"),
         ([dg.AssetSpec(["kept", "orders"], metadata=Table(path="/far"))], "its table is elsewhere"),
-        ([no_append], "which is no Append"),
+        ([no_append], "which is not an Append"),
     ],
 )
 def test_an_archive_that_a_run_would_not_find_is_refused(archives: list[Any], problem: str) -> None:

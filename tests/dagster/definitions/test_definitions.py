@@ -140,7 +140,7 @@ def test_an_op_that_returns_nothing_runs_beside_assets_and_one_that_returns_rows
 
     assert upkeep.execute_in_process().success
     assert done == [1]
-    with pytest.raises(dg.Failure, match=r"'result' of op 'rows' is no asset's value.*io_manager_key"):
+    with pytest.raises(dg.Failure, match=r"'result' of op 'rows' is not the value of an asset.*io_manager_key"):
         report.execute_in_process()
 
 

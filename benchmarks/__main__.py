@@ -42,7 +42,7 @@ APART = ("contention", "cold", "live", "stores", "scale")
 
 
 def suite(name: str) -> Callable[[Lab], Result]:
-    """The function that measures: `run` of the file in benchmarks/suites that is called so."""
+    """The function that measures: `run` in the file with this name in benchmarks/suites."""
     return import_module(f"benchmarks.suites.{name}").run
 
 

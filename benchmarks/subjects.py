@@ -1,4 +1,4 @@
-"""What docs/benchmarks.md shows of each result, and what a person says of it."""
+"""What docs/benchmarks.md shows of each result, and the handwritten text about it."""
 
 from dataclasses import dataclass
 
@@ -39,11 +39,11 @@ TITLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A section of the page: some rows of a result, one column of them as a picture, and what they come to.
+    """A section of the page: some rows of a result, one column of them as a picture, and what they mean.
 
     Args:
-        curves: The beginnings of rows called `beginning, share %: contestant`, which are drawn as lines by their share
-            instead.
+        curves: The beginnings of row names `beginning, share %: contestant`; instead of bars these rows are drawn as
+            lines over their share.
     """
 
     title: str

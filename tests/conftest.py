@@ -1,8 +1,8 @@
-"""One Spark session for the whole run, one lakehouse directory for each test, tables to copy that are made once.
+"""One Spark session for the whole run, one lakehouse directory for each test, and tables to copy that are made once.
 
-LAKEHOUSE_TEST_SPARK says where that session's JVM is: `process` (default; classic Spark) or `server` (Spark Connect).
-LAKEHOUSE_WALLS names what a gateway before that server refuses (`global views,settings,clones,caches,jvm`).
-LAKEHOUSE_EXAMPLES says how long the tests without Spark look for a counterexample (400: a hundred times as long).
+LAKEHOUSE_TEST_SPARK sets where that session's JVM is: `process` (default; classic Spark) or `server` (Spark Connect).
+LAKEHOUSE_WALLS names what a gateway in front of that server refuses (`global views,settings,clones,caches,jvm`).
+LAKEHOUSE_EXAMPLES sets how long the tests without Spark look for a counterexample (400: a hundred times as long).
 """
 
 import os
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test on Spark is `deep` unless it is `core`; tests on Spark come first, so that the short ones end together."""
+    """A test on Spark is `deep` unless it is `core`; tests on Spark come first, so that short ones are at the end."""
     items.sort(key=lambda item: not _is_on_spark(item))
     for item in items:
         if _is_on_spark(item) and not item.get_closest_marker("core"):
@@ -67,13 +67,13 @@ def _is_on_spark(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def more_settings() -> dict[str, str]:
-    """What the tests of a folder need of Spark beside the rest, such as another catalog."""
+    """Further Spark settings that the tests of a folder need, such as another catalog."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def local_spark(tmp_path_factory: pytest.TempPathFactory, more_settings: dict[str, str]) -> Iterator[LocalSpark]:
-    """Spark as the local environment has it, in a JVM for tests: two of them run at once, for ten minutes.
+    """Spark as the local environment has it, in a JVM for tests: two such JVMs run at once, for ten minutes.
 
     The garbage collector has one thread. The second compiler, which took a quarter of the CPU, waits ten times as long:
     the tests of `write` and `scd` took 266 s instead of 297. A heap that begins as large as it may become takes 5 % less
@@ -81,27 +81,27 @@ def local_spark(tmp_path_factory: pytest.TempPathFactory, more_settings: dict[st
     """
     where, root = Where(os.environ["LAKEHOUSE_SPARK"]), tmp_path_factory.getbasetemp()
     if where is Where.SERVER and "PYTEST_XDIST_WORKER" in os.environ:
-        root = root.parent  # one server for all workers, so one JVM becomes warm
+        root = root.parent  # one server for all workers, so that only one JVM has to warm up
     settings = local_settings(root) | more_settings  # above the roots of all tests, so that its JVM may write to each
     heap = f"-Xms{settings['spark.driver.memory']}"
     settings[JAVA] = f"{settings.get(JAVA, '')} {heap} {JVM_OF_TESTS}".strip()
     if where is Where.SERVER:
-        # Compiled, as where there are many rows; in this process few rows are interpreted.
+        # Compiled, as it is where there are many rows; in this process queries over few rows are interpreted.
         settings[FACTORY_MODE] = "FALLBACK"
     walls = [Wall(name) for name in os.environ.get("LAKEHOUSE_WALLS", "").split(",") if name]
     with governed(walls) if walls else nullcontext():
-        yield LocalSpark(spark_config=settings, root=str(root), where=where, idle=60)  # should this process be killed
+        yield LocalSpark(spark_config=settings, root=str(root), where=where, idle=60)  # in case this process is killed
     if where is Where.SERVER:
         from lakehouse.server.connect import leave_all
 
         leave_all()
-        with suppress(SetupError):  # another worker uses it, and ends it when that one is done
+        with suppress(SetupError):  # another worker uses the server, and ends it when that worker is done
             stop(root)
 
 
 @pytest.fixture
 def classic(spark: SparkSession) -> None:
-    """For tests that hold a transaction of Delta open, through the JVM of this process."""
+    """For tests that hold a Delta transaction open, which takes the JVM in this process."""
     if not hasattr(spark, "sparkContext"):
         pytest.skip("a transaction is held where the test has its JVM at hand")
 
@@ -156,7 +156,7 @@ def history(request: pytest.FixtureRequest) -> History:
 
 @pytest.fixture(scope="session")
 def forms(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A table of each form in tests/upstream/acts.py, made when it is first asked for."""
+    """A table of each form in tests/upstream/acts.py, made when it is first requested."""
     return Lake(spark, tmp_path_factory.mktemp("forms"))
 
 

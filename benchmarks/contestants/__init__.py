@@ -1,1 +1,1 @@
-"""What is measured: this library, and what one would write instead."""
+"""What is measured: this library, and what a user would write instead."""

@@ -1,6 +1,7 @@
 """What a competent user writes without this project.
 
-All of them apply the source's change data feed by key, the last change of a key winning, and keep their own position.
+Each contestant applies the source's change data feed by key, where the last change of a key wins, and keeps its own
+position.
 """
 
 import json
@@ -27,7 +28,7 @@ def latest(feed: DataFrame, key: Sequence[str] = (KEY,)) -> DataFrame:
 
 
 def merge(spark: SparkSession, pair: Pair, changes: DataFrame, also: str = "", key: Sequence[str] = (KEY,)) -> None:
-    """The changes into the target, deletes included."""
+    """Merges the changes into the target, deletes included."""
     same_key = " AND ".join(f"t.{column} = s.{column}" for column in key)
     columns = {column: f"s.`{column}`" for column in changes.columns if column not in FEED}
     (
@@ -43,7 +44,7 @@ def merge(spark: SparkSession, pair: Pair, changes: DataFrame, also: str = "", k
 
 @dataclass
 class Stream:
-    """R1: the recipe of Delta's documentation, `foreachBatch` with a MERGE, run when there is something to do.
+    """R1: the recipe of Delta's documentation, `foreachBatch` with a MERGE, started when there is something to do.
 
     The checkpoint is kept from step to step.
     """
@@ -75,13 +76,13 @@ class Stream:
 
 @dataclass
 class Batch:
-    """R2: the feed since the position in a file of the user's own, its last change by key, MERGE.
+    """R2: a MERGE of the last change of each key in the feed, from the position in a file of the user's own.
 
     Args:
         spark: The session.
-        name: What to call it.
-        expert: Whether the user knows that a feed has no statistics and adds the hint and the range of its keys.
-        key: The columns of the key; an expert's range is one of the first of them.
+        name: The name of the contestant.
+        expert: Whether the user knows that a feed has no statistics, and adds the hint and the range of its keys.
+        key: The columns of the key; an expert adds the range of the first one.
     """
 
     spark: SparkSession
@@ -122,7 +123,7 @@ class Batch:
 
 @dataclass
 class Recompute:
-    """R3: everything again."""
+    """R3: computes all rows again."""
 
     spark: SparkSession
     name: str = "R3 recompute"
@@ -137,7 +138,7 @@ class Recompute:
 
 @dataclass
 class Rust:
-    """R4: delta-rs, which needs no JVM."""
+    """R4: delta-rs, which does not need a JVM."""
 
     name: str = "R4 delta-rs merge"
 
@@ -167,6 +168,6 @@ class Rust:
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """The table without views, which pyarrow cannot compare."""
+    """The table with string views as plain strings, because pyarrow cannot compare views."""
     kinds = [pa.field(f.name, pa.string() if pa.types.is_string_view(f.type) else f.type) for f in table.schema]
     return table.cast(pa.schema(kinds))

@@ -1,4 +1,4 @@
-"""A process that brings a target up to its source with a JVM of its own, as Delta's quick start says, and ends.
+"""A process that brings a target up to date with a JVM of its own, as in Delta's quick start, and ends.
 
 `python -m benchmarks.contestants.cold_rival ROOT first` writes the target, `next` merges what changed.
 """

@@ -1,7 +1,7 @@
-"""Type 2, as this project keeps it and as one would write it by hand.
+"""Type 2, as this project keeps it and as a user would write it by hand.
 
-Of events every event opens a row, because it has another value than the event before it. A source of events has the
-columns `id`, `seq`, `status` and `value`; its target the same without `seq`, and `__START_AT`, `__END_AT`.
+Every event opens a row, because it has another value than the event before it. A source of events has the columns `id`,
+`seq`, `status` and `value`; its target has the same without `seq`, and `__START_AT` and `__END_AT`.
 """
 
 import json
@@ -19,7 +19,7 @@ from lakehouse.scd.columns import END_AT, START_AT
 
 ROW = (KEY, "status", "value")
 MEMORY = "memory"
-"""Beside a pair's target: the events that AUTO CDC's way keeps."""
+"""The table next to a pair's target for the events that AUTO CDC's way keeps."""
 TABLE = Table(key=(KEY, START_AT))
 
 
@@ -30,7 +30,7 @@ def target(source: Changes) -> Merge:
 
 @dataclass
 class Type2:
-    """`scd.type2` in a `Merge`: its target was made by its own first run."""
+    """`scd.type2` in a `Merge`; its own first run has made the target."""
 
     spark: SparkSession
     name: str = "ours"
@@ -48,7 +48,7 @@ def past(source: Changes) -> History:
 
 @dataclass
 class StateHistory:
-    """A `History` of a state table: its target was made by its own first run."""
+    """A `History` of a state table; its own first run has made the target."""
 
     spark: SparkSession
     name: str = "ours"
@@ -62,11 +62,11 @@ class StateHistory:
 
 @dataclass
 class WholePast:
-    """The history of a state table by comparison of its current rows with the table as it is, overwritten.
+    """The history of a state table: compares its current rows with the source's rows, and overwrites the whole history.
 
     Args:
         spark: The session.
-        name: What to call it.
+        name: The name of the contestant.
         columns: The columns that the target shares with the source.
     """
 
@@ -97,14 +97,14 @@ class WholePast:
 
 
 def intervals(events: DataFrame) -> DataFrame:
-    """Type 2 of all events, by a window."""
+    """Type 2 of all events, computed with a window."""
     following = F.lead("seq").over(Window.partitionBy(KEY).orderBy("seq"))
     return events.select(*ROW, F.col("seq").alias(START_AT), following.alias(END_AT))
 
 
 @dataclass
 class WholeHistory:
-    """Type 2 of all events, overwritten."""
+    """Overwrites the target with type 2 of all events."""
 
     spark: SparkSession
     name: str = "recompute"
@@ -119,7 +119,7 @@ class WholeHistory:
 
 @dataclass
 class Position:
-    """How far somebody has read the source, in a file of their own.
+    """How far a contestant has read the source, in a file of its own.
 
     Args:
         spark: The session.
@@ -148,12 +148,12 @@ class Position:
 
 @dataclass
 class UnionMerge:
-    """Delta's documented SCD type 2: a MERGE of the updates, united with those that end a row.
+    """Delta's documented SCD type 2: a MERGE of the updates that begin rows and, by UNION, the updates that end rows.
 
     Args:
         spark: The session.
-        name: What to call it.
-        expert: Whether its author gives the hint to broadcast, and says in the condition that only current rows match.
+        name: The name of the contestant.
+        expert: Whether its author gives the hint to broadcast, and the condition lets only current rows match.
         columns: The columns that the target shares with the source.
         at: The column of the feed by which rows begin and end.
     """
@@ -194,11 +194,11 @@ class UnionMerge:
 
 @dataclass
 class TwoMerges:
-    """AUTO CDC's way: the events into a table of their own, then what follows from those of the touched keys.
+    """AUTO CDC's way: merges the events into a table of their own, then the rows of the touched keys into the target.
 
     Args:
         spark: The session.
-        name: What to call it.
+        name: The name of the contestant.
         expert: Whether its author gives the hints to broadcast.
     """
 

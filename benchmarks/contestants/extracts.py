@@ -1,6 +1,6 @@
-"""A table kept from full extracts of its source, as this project keeps it and as one would write it by hand.
+"""A table kept from full extracts of its source, as this project keeps it and as a user would write it by hand.
 
-The extract is the source of a pair as it stands: every row of it, and no word about what changed.
+The extract is the current source of a pair: all of its rows, without any sign of what changed.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from lakehouse import Snapshot, Table
 
 @dataclass
 class Extracts:
-    """A `Snapshot`: its target was made by its own first run."""
+    """A `Snapshot`; its own first run has made the target."""
 
     spark: SparkSession
     name: str = "ours"
@@ -37,7 +37,7 @@ class SyncMerge:
 
     Args:
         spark: The session.
-        name: What to call it.
+        name: The name of the contestant.
         expert: Whether its author updates only rows that differ.
     """
 

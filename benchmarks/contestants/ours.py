@@ -47,8 +47,8 @@ class Lake:
         spark: The session.
         root: The directory of the tables.
         keys: The key of each table that has one.
-        feeds: What one run has read so far, for its other assets.
-        where: The address by which the files of a directory are read and written.
+        feeds: The feeds that one run has read so far, for its other assets.
+        where: Gives the address by which the files of a directory are read and written.
         trust_key: Whether readers believe the keys of tables that no asset writes.
     """
 
@@ -70,7 +70,7 @@ class Lake:
         upto: int | None = None,
         lap: Laps = untimed,
     ) -> Outcome:
-        """One run of an asset, its phases told apart; with `upto`, as if its sources ended there."""
+        """One run of an asset, with a lap for each phase; with `upto`, as if its sources ended at that version."""
         with lap("begin"):
             step = self.begin(asset, table, target=target, slice_=slice_)
         with lap("read changes"):
@@ -81,7 +81,7 @@ class Lake:
             return step.commit(write, retry)
 
     def adopt(self, asset: Callable[..., Any], table: Table, *, upto: int | None = None, **options: Any) -> None:
-        """Puts a position down on a table that is known to hold the asset's result, so nothing is compared."""
+        """Commits a position to a table that is known to hold the asset's result, so no rows are compared."""
         step = self.begin(asset, table, compare="the table was there before the asset", **options)
         self.read(step, asset, upto)
         run = step.run
@@ -175,7 +175,7 @@ class Ours:
 
 
 def phases_of_commit(lap: Laps) -> AbstractContextManager[object]:
-    """Laps around the phases of a commit."""
+    """Measures the phases of a commit as laps."""
     if lap is untimed:
         return nullcontext()
     open_lap = ExitStack()

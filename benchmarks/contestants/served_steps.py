@@ -1,6 +1,6 @@
 """A process that makes step after step on a root's server: `python -m benchmarks.contestants.served_steps ROOT STEPS`.
 
-It prints wall time, CPU time and bytes of each, of itself and of the server's JVM, as JSON.
+It prints, as JSON, the wall time, CPU time and bytes of each step, both its own and those of the server's JVM.
 """
 
 import json
@@ -19,7 +19,7 @@ from lakehouse.server.settings import local_settings
 
 
 def spent(process: int) -> tuple[float, int, int]:
-    """CPU seconds, and bytes through system calls, that a process has used."""
+    """The CPU seconds of a process, and the bytes that it has read and written by system calls."""
     return cpu_seconds(process), *transferred(process)
 
 

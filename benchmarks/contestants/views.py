@@ -1,4 +1,4 @@
-"""A query as a view, as the same asset written by hand with `touched`, and computed anew each time."""
+"""A query as a view, as an asset written by hand with `touched`, and computed anew each time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ class Query:
     """A query over tables, and an asset that keeps its result.
 
     Args:
-        name: What it is called.
+        name: Its name.
         sql: The query, with `{name}` for a table.
         key: The key of its result.
-        by_hand: The asset that an expert writes for it with `touched`; None if there is none.
+        by_hand: The asset that an expert writes for it with `touched`; None if there is no such asset.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Query:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The tables that it names."""
+        """The tables that the query names."""
         return tuple(dict.fromkeys(name for _, name, _, _ in Formatter().parse(self.sql) if name))
 
     def over(self, root: Path) -> str:
@@ -52,7 +52,7 @@ class Query:
 
 @dataclass
 class Kept:
-    """The result of a query, kept by an asset of ours in a table `target` below a root."""
+    """The result of a query, kept by an asset of this library in the table `target` below a root."""
 
     name: str
     spark: SparkSession

@@ -1,4 +1,4 @@
-"""Bars and lines, as a picture that a page shows on a light and on a dark ground."""
+"""Charts of bars and lines, as pictures that a page can show on a light and on a dark background."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ def bars(title: str, unit: str, lines: Sequence[tuple[str, float, bool]]) -> str
     """An SVG with a bar for each line.
 
     Args:
-        title: What the picture shows, for readers who do not see it.
-        unit: Stands behind each number.
-        lines: Name, number, and whether the bar is this library's.
+        title: What the picture shows, for readers who cannot see it.
+        unit: The unit, written after each number.
+        lines: For each line its name, its number, and whether the bar is this library's.
     """
     longest = max(number for _, number, _ in lines)
     room = WIDTH - LEFT - 90
@@ -37,7 +37,7 @@ def bars(title: str, unit: str, lines: Sequence[tuple[str, float, bool]]) -> str
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a picture: its name, and where it goes."""
+    """One line of a picture: its name and its points."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -55,15 +55,15 @@ def lines(
     marks: Sequence[float] = (),
     ticks: Sequence[tuple[float, str]] = (),
 ) -> str:
-    """An SVG with lines from the left to the right.
+    """An SVG with lines that run from left to right.
 
     Args:
         title: What the picture shows.
-        unit: Stands beside the largest number.
-        axis: What is counted to the right.
-        drawn: The lines; one without points is left out.
-        marks: Where something happened: a thin line from the top to the bottom.
-        ticks: Where a text stands below the axis, and the text; without any the largest number stands there.
+        unit: The unit, written next to the largest number.
+        axis: What the horizontal axis counts.
+        drawn: The lines; a line without points is left out.
+        marks: Where something happened: a thin line from top to bottom.
+        ticks: The positions of texts below the axis, and the texts; without ticks the largest number is there.
     """
     drawn = [line for line in drawn if line.points]
     right = max((x for line in drawn for x, _ in line.points), default=1) or 1

@@ -1,4 +1,4 @@
-"""Tables to measure on: built once into a cache, cloned for every contestant and every run."""
+"""Tables for measurements: built once in a cache, cloned for every contestant and every run."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 ROWS_PER_FILE = 625_000
 FEED = "delta.enableChangeDataFeed"
 PROPERTIES = {FEED: "true", "delta.enableDeletionVectors": "true"}
-"""Of every table, ours and the rivals': downstream reads all of them incrementally, too."""
+"""The properties of every table, this library's and the rivals': downstream tables read all of them incrementally."""
 KEY = "id"
 
 
@@ -27,7 +27,7 @@ def cache() -> Path:
 
 
 def rows(spark: SparkSession, count: int, columns: int) -> DataFrame:
-    """Rows in the order of their key, every value a function of it: two columns (42 MB a million rows) or six (65)."""
+    """Rows in key order, each value a function of the key: two columns (42 MB for a million rows) or six (65 MB)."""
     numbers = spark.range(0, count, 1, max(1, count // ROWS_PER_FILE))
     narrow = numbers.select(F.col("id"), (F.col("id") * 7 % 1_000_003).alias("value"))
     if columns == 2:
@@ -45,12 +45,12 @@ def rows(spark: SparkSession, count: int, columns: int) -> DataFrame:
 
 
 def built(spark: SparkSession, count: int, columns: int, *, vectors: bool = True) -> Path:
-    """The directory of a table with so many rows, made on first use.
+    """The directory of a table with this many rows, made on first use.
 
     Args:
         spark: A session.
-        count: Rows.
-        columns: Two or six.
+        count: How many rows it has.
+        columns: How many columns it has: two or six.
         vectors: Whether the table may have deletion vectors, which delta-rs does not write.
     """
     path = cache() / f"{count}x{columns}{'' if vectors else '-plain'}"
@@ -64,7 +64,7 @@ def built(spark: SparkSession, count: int, columns: int, *, vectors: bool = True
 
 @contextmanager
 def made(path: Path) -> Generator[Path]:
-    """A directory to fill, which takes its name once it is whole."""
+    """A directory to fill, which gets its final name once it is complete."""
     scratch = path.with_suffix(".part")
     shutil.rmtree(scratch, ignore_errors=True)
     yield scratch
@@ -72,9 +72,9 @@ def made(path: Path) -> Generator[Path]:
 
 
 def clone(directory: Path, to: Path) -> None:
-    """A directory of tables of its own with the same rows, at no cost: logs are copied, data files are hard links.
+    """Clones a directory of tables, at no cost: logs are copied, data files are hard links.
 
-    Delta never changes a data file in place, so neither side sees what becomes of the other.
+    Delta never changes a data file in place, so neither side sees later changes of the other.
     """
     to.mkdir(parents=True)
     for path in sorted(directory.rglob("*")):
@@ -88,7 +88,7 @@ def clone(directory: Path, to: Path) -> None:
 
 
 def follow(leader: Path, follower: Path) -> None:
-    """Brings a clone up to what it was cloned from: for its readers somebody has committed the same changes."""
+    """Brings a clone up to date with its original: to its readers the same changes have been committed to it."""
     for path in sorted(leader.rglob("*")):
         at = follower / path.relative_to(leader)
         if path.is_dir():
@@ -134,17 +134,17 @@ class Pair:
 
 
 def name(table: Path | str) -> str:
-    """The table in a directory, or at another address, as SQL names it."""
+    """The SQL name of the table in a directory or at another address."""
     return f"delta.`{table}`"
 
 
 def change(spark: SparkSession, table: Path | str, where: str) -> None:
-    """Other values in the rows that the predicate names."""
+    """Sets other values in the rows that the predicate selects."""
     spark.sql(f"UPDATE {name(table)} SET value = value + 1 WHERE {where}").collect()
 
 
 def neighbours(first: int, count: int = 1) -> str:
-    """The predicate of so many keys next to each other."""
+    """The predicate that selects `count` keys next to each other."""
     return f"{KEY} >= {first} AND {KEY} < {first + count}"
 
 

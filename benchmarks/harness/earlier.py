@@ -1,4 +1,4 @@
-"""Tables that are older than they are: times in the log and of the files are set back; nothing else is changed."""
+"""Makes tables look older: the times in the log and those of the files are set back; nothing else is changed."""
 
 import os
 import re
@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 
 _TIMES = re.compile(r'("(?:timestamp|inCommitTimestamp|deletionTimestamp|modificationTime)":\s*)(\d{13})')
 _OF_FILES = {"add": "modificationTime", "remove": "deletionTimestamp"}
-"""The time of an action on a file, in a checkpoint."""
+"""The field in a checkpoint with the time of an action on a file."""
 
 
 def set_back(table: Path, days: float) -> None:
-    """Lets everything that is in a table have happened days earlier: what its commits say, and the times of files."""
+    """Sets all times of a table back by some days: those in its commits and checkpoints, and those of its files."""
     millis = int(days * 86_400_000)
     times = {file: (file.stat().st_atime, file.stat().st_mtime) for file in table.rglob("*")}
     for file in (table / "_delta_log").glob("*.json"):

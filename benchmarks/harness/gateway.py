@@ -1,4 +1,4 @@
-"""An S3 server of this machine whose objects are files, and what it takes to read and write there."""
+"""An S3 server on this machine whose objects are files, and the options to read and write there."""
 
 import hashlib
 import os
@@ -26,7 +26,7 @@ class Store:
 
     Args:
         port: Its port on loopback.
-        room: A directory of its own.
+        room: The server's own directory.
     """
 
     port: int
@@ -39,12 +39,12 @@ class Store:
 
     @property
     def sidecar(self) -> Path:
-        """Where it keeps what S3 says of an object and a file does not."""
+        """The directory for metadata of objects that a file cannot hold."""
         return self.room / "sidecar"
 
     @property
     def requests(self) -> Path:
-        """The log of its requests, a line each."""
+        """The log of its requests, with a line for each."""
         return self.room / "requests"
 
     @property
@@ -53,12 +53,12 @@ class Store:
 
     @property
     def options(self) -> dict[str, str]:
-        """What `deltalake` needs to open it."""
+        """The options with which `deltalake` opens it."""
         return KEYS | {"AWS_ENDPOINT_URL": self.endpoint, "AWS_ALLOW_HTTP": "true"}
 
     @property
     def spark_settings(self) -> dict[str, str]:
-        """What Spark needs to open it; the keys are in the environment."""
+        """The settings with which Spark opens it; the keys are in the environment."""
         return {
             "spark.driver.extraClassPath": class_path(jars=(*delta_jars(), *s3_jars())),
             "spark.hadoop.fs.s3a.endpoint": self.endpoint,
@@ -75,15 +75,15 @@ class Store:
         return Location(f"s3a://{BUCKET}/{name}", self.options)
 
     def of(self, path: Path) -> Location:
-        """The objects that are the files below a directory of the bucket."""
+        """The location of the objects whose files are below a directory of the bucket."""
         return self.at(str(path.relative_to(self.bucket)))
 
     def copy(self, name: str) -> Location:
-        """The same files without the server."""
+        """The location of the same files on this disk, without the server."""
         return Location(str(self.bucket / name))
 
     def adopt(self, directory: Path) -> None:
-        """Makes objects of files that were put into the bucket past the server: each gets an ETag, which S3A needs."""
+        """Turns files that were written into the bucket without the server into objects: each gets an ETag for S3A."""
         for file in filter(Path.is_file, directory.rglob("*")):
             meta = self.sidecar / file.relative_to(self.directory) / "meta"
             meta.mkdir(parents=True, exist_ok=True)
@@ -104,9 +104,9 @@ def served(program: str, room: Path, environment: Mapping[str, str] = os.environ
     """A server with one empty bucket.
 
     Args:
-        program: Of versitygw.
-        room: A directory of its own.
-        environment: The variables that it gets, and its keys.
+        program: The program of versitygw.
+        room: The server's own directory.
+        environment: The environment variables that it gets in addition to its keys.
 
     Raises:
         RuntimeError: It does not answer.

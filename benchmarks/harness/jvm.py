@@ -1,4 +1,4 @@
-"""The one place that looks inside Spark's JVM: its process id, what its scheduler counted, what Delta remembers."""
+"""The only place that looks inside Spark's JVM: its process id, its scheduler's counters, Delta's cache of logs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +62,7 @@ class Counters:
         )
 
     def _ran(self, stage: int) -> Any | None:
-        """What was counted of a stage; None if it was skipped, which Spark forgets first where it keeps few."""
+        """The counters of a stage; None if it was skipped (these are the first that Spark forgets if it keeps few)."""
         try:
             attempt: Any = self._context.statusStore().lastStageAttempt(stage)
         except Py4JJavaError as error:
@@ -73,5 +73,5 @@ class Counters:
 
 
 def forget_logs(spark: SparkSession) -> None:
-    """Lets Delta forget every log that it has read, as a JVM that has just started."""
+    """Makes Delta forget every log that it has read, as in a JVM that has just started."""
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # noqa: SLF001  # pyright: ignore[reportOptionalMemberAccess]

@@ -1,4 +1,4 @@
-"""What a benchmark is given: a session, a meter, room on the disk, and how large to be."""
+"""What a benchmark gets: a session, a meter, room on the disk, and its size."""
 
 import shutil
 from collections.abc import Generator, Mapping
@@ -21,10 +21,10 @@ class Lab:
     Args:
         scratch: A directory of its own.
         rounds: How often each step is measured.
-        large: Whether sizes are those of `make bench-large`.
-        scale: A fraction of the rows, for trying a benchmark out.
-        quick: Whether the JVM compiles less, for trying out too.
-        settings: Spark's, beside those of the local environment.
+        large: Whether the sizes are those of `make bench-large`.
+        scale: The fraction of the rows to use, for trying out a benchmark.
+        quick: Whether the JVM compiles less, which is for trying out too.
+        settings: Settings of Spark in addition to those of the local environment.
     """
 
     scratch: Path
@@ -59,7 +59,7 @@ class Lab:
 
     @contextmanager
     def room(self) -> Generator[Path]:
-        """A directory that is gone afterwards."""
+        """A directory that is removed afterwards."""
         path = self.scratch / uuid4().hex[:8]
         path.mkdir()
         try:

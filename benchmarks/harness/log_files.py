@@ -1,4 +1,4 @@
-"""What commits did to a table's files, read from its log."""
+"""How commits changed a table's files, read from its log."""
 
 import json
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ def version(table: Path) -> int:
 
 
 def since(table: Path, version: int) -> Files:
-    """What the commits after a version did."""
+    """The files that the commits after a version added and removed."""
     added = removed = written = 0
     for path in sorted((table / "_delta_log").glob("*.json")):
         if int(path.stem) <= version:
@@ -29,7 +29,7 @@ def since(table: Path, version: int) -> Files:
             match action:
                 case {"add": {"size": size}}:
                     added += 1
-                    # A file that only got a deletion vector is listed anew, under its old name.
+                    # A file that only got a deletion vector is added again under its old name.
                     known = action["add"].get("deletionVector")
                     written += known["sizeInBytes"] if known else size
                 case {"cdc": {"size": size}}:

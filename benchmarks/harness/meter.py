@@ -58,7 +58,7 @@ def medians(costs: Iterable[Cost]) -> Cost:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where the clocks and counters stood."""
+    """A reading of the clocks and counters."""
 
     wall: float
     jvm_cpu: float
@@ -70,7 +70,7 @@ class Mark:
 
 @dataclass
 class Lap:
-    """A named stretch between two marks; its cost is told once it is over."""
+    """A named stretch between two marks; its cost is known once it is over."""
 
     name: str
     began: Mark
@@ -113,7 +113,7 @@ class Meter:
 
     @contextmanager
     def lap(self, name: str) -> Generator[Lap]:
-        """A stretch to be measured; stretches may lie inside each other."""
+        """Measures a stretch; stretches may be nested."""
         lap = Lap(name, self.mark())
         try:
             yield lap
@@ -122,7 +122,7 @@ class Meter:
             self.laps.append(lap)
 
     def settle(self) -> list[Lap]:
-        """The laps since last time, with Spark's own counters, which arrive late and are asked for only here."""
+        """The laps since the last call, with Spark's own counters, which arrive late and are read only here."""
         laps, self.laps = self.laps, []
         first = min((lap.began.next_job for lap in laps), default=0)
         jobs = self._counters.jobs(first, max((lap.ended.next_job for lap in laps if lap.ended), default=first))
@@ -138,7 +138,7 @@ class Meter:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU seconds of a process since it began, those of its children that have ended included."""
+    """CPU seconds of a process since it began, including those of its children that have ended."""
     behind_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(value) for value in behind_name[11:15]) / TICKS
 

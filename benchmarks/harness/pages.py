@@ -1,4 +1,4 @@
-"""docs/benchmarks.md with a picture for each subject, and the tables of each suite as a text, from all results."""
+"""Writes from all results docs/benchmarks.md, with a picture for each subject, and the tables of each suite as text."""
 
 import re
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from benchmarks.harness.report import PROJECT, Result, kept, table
 from benchmarks.subjects import OTHERS, SUBJECTS, TITLES, Subject
 
 TEMPLATE = PROJECT / "benchmarks" / "page.md"
-"""What a person writes of all subjects."""
+"""The handwritten text about all subjects."""
 OURS = ("ours", "view")
-"""Rows of this library."""
+"""The names of this library's rows."""
 SHOWN = ("wall s", "CPU s")
 
 
@@ -40,7 +40,7 @@ _BY_SHARE = re.compile(r"(?P<beginning>.+), (?P<percent>[\d.]+) %: (?P<who>.+)")
 
 
 def curves_of(subject: Subject, result: Result, column: int) -> str:
-    """The picture of a subject whose rows differ by a share: a line for each contestant, over the share's logarithm."""
+    """The picture of a subject with rows for several shares: a line for each contestant over the share's logarithm."""
     named = [(match, row) for row in result.rows if (match := _BY_SHARE.fullmatch(row[0])) is not None]
     shares = sorted({float(match["percent"]) for match, _ in named})
     drawn = [
@@ -63,7 +63,7 @@ def rows_of(subject: Subject, result: Result) -> list[Sequence[str]]:
     """The rows of a result that a subject shows, in its order.
 
     Raises:
-        KeyError: The suite has no row of that name any more.
+        KeyError: The suite no longer has a row of that name.
     """
     by_name = {row[0]: row for row in result.rows}
     return [by_name[name] for name in subject.rows]
@@ -79,7 +79,7 @@ def section_of(subject: Subject, result: Result) -> str:
 
 
 def missed_goals(results: Sequence[Result]) -> str:
-    """The goals that were missed, a line for each suite."""
+    """The missed goals, with a line for each suite."""
     missed = dict[str, list[str]]()
     for result in results:
         for goal in result.goals:
@@ -93,7 +93,7 @@ def missed_goals(results: Sequence[Result]) -> str:
 
 
 def page_of(results: Sequence[Result]) -> str:
-    """The page: a section for each subject, a line for each other suite, every goal that was missed."""
+    """The page: a section for each subject, a line for each other suite, and every missed goal."""
     by_name = {result.name: result for result in results}
     others = [f"- [{TITLES[suite]}]({file_of(suite)}): {says}" for suite, says in OTHERS.items()]
     subjects = "\n\n".join(section_of(subject, by_name[subject.result]) for subject in SUBJECTS)
@@ -103,7 +103,7 @@ def page_of(results: Sequence[Result]) -> str:
 
 
 def write_pages(folder: Path = PROJECT / "docs") -> None:
-    """The page, its pictures, and the tables of each suite, into the folder of the documentation."""
+    """Writes the page, its pictures, and the tables of each suite into the folder of the documentation."""
     results = kept()
     by_name = {result.name: result for result in results}
     (folder / "images/benchmarks").mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Contestants side by side in one run: round after round each does the same step, and only the step is measured."""
+"""Contestants side by side in one run: in each round each of them does the same step, and only the step is measured."""
 
 import shutil
 from collections import defaultdict
@@ -18,12 +18,12 @@ T = TypeVar("T")
 
 
 class Contestant(Protocol):
-    """Somebody who keeps a target equal to its source."""
+    """A way to keep a target equal to its source."""
 
     name: str
 
     def prepare(self, pair: Pair) -> None:
-        """Before anything changes: notes how far the target has read."""
+        """Notes how far the target has read, before anything changes."""
         ...
 
     def step(self, pair: Pair) -> None:
@@ -33,7 +33,7 @@ class Contestant(Protocol):
 
 @dataclass
 class Tally:
-    """What a contestant's steps cost, and what they did to the files of the target."""
+    """What a contestant's steps cost, and how they changed the files of the target."""
 
     costs: list[Cost] = field(default_factory=list)
     files: list[Files] = field(default_factory=list)
@@ -48,16 +48,16 @@ class Tally:
 
 
 Check = Callable[[SparkSession, Contestant, Pair], None]
-"""Ends the run where a contestant's target is wrong."""
+"""Ends the run if a contestant's target is wrong."""
 Change = Callable[[Path, int], None]
 """Changes a source for a round."""
 WARM = 3
-"""Steps of each contestant which are not counted: a lakehouse's server serves for days, and is warm."""
+"""Steps of each contestant that are not counted, because a lakehouse's server runs for days and is warm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A contestant, its tables, and the source that its own follows: everybody gets the same commits."""
+    """A contestant, its tables, and the source that its own source follows: all contestants get the same commits."""
 
     contestant: Contestant
     pair: Pair
@@ -65,9 +65,9 @@ class Entry:
 
 
 def kept(meter: Meter, entries: Mapping[str, Entry], change: Change, rounds: int) -> dict[str, Tally]:
-    """Steps on tables that stay, as a schedule makes them: each round changes the source a little.
+    """Steps on lasting tables, as a schedule makes them: each round changes the source a little.
 
-    The order changes from round to round; the first ones are warm-up.
+    The order of the contestants changes from round to round; the first rounds are warm-up.
     """
     tallies: dict[str, Tally] = defaultdict(Tally)
     for entry in entries.values():
@@ -87,9 +87,9 @@ def kept(meter: Meter, entries: Mapping[str, Entry], change: Change, rounds: int
 def fresh(
     meter: Meter, entries: Mapping[str, Entry], change: Change, rounds: int, scratch: Path, check: Check | None = None
 ) -> dict[str, Tally]:
-    """The same large change again and again, each time on a fresh clone of the tables as they were before it.
+    """The same large change again and again, each time on a fresh clone of the tables from before the change.
 
-    At the end each target is checked: against its source, where no other check is given.
+    At the end each target is checked, against its source if no other check is given.
     """
     tallies: dict[str, Tally] = defaultdict(Tally)
     for entry in entries.values():
@@ -97,7 +97,7 @@ def fresh(
     for turn in range(WARM):
         changed(entries, change, turn)
         for entry in entries.values():
-            entry.contestant.step(entry.pair)  # warms up, and makes a checkpoint where there is one
+            entry.contestant.step(entry.pair)  # warms up, and makes the checkpoint of a stream
     changed(entries, change, WARM)
     for turn in range(rounds):
         for name, entry in rotated(list(entries.items()), turn):
@@ -132,7 +132,7 @@ def checked(spark: SparkSession, contestant: Contestant, pair: Pair) -> None:
 
 
 def entered(table: Path, contestants: Sequence[Contestant], root: Path) -> dict[str, Entry]:
-    """Each contestant with tables of its own, all of them following one source."""
+    """An entry for each contestant, with tables of its own; all of them follow one source."""
     data.clone(table, root / "leader")
     return {c.name: Entry(c, Pair.of(table, root / f"{i}"), root / "leader") for i, c in enumerate(contestants)}
 

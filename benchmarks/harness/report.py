@@ -15,18 +15,18 @@ from benchmarks.harness.race import Tally
 PROJECT = Path(__file__).parents[2]
 RESULTS = PROJECT / "benchmarks" / "results"
 MEASURED = ("lakehouse", "resources", "benchmarks", ":!benchmarks/results", "requirements.lock")
-"""What figures depend on; a result that was measured with changes in it says so."""
+"""The paths on which figures depend; a result that was measured with uncommitted changes there says so."""
 COLUMNS = ("", "wall s", "CPU s", "jobs", "tasks", "rows read", "MB read", "MB written", "MB shuffled", "files + / -")
 
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Something that was aimed at, and what came out.
+    """A goal, and how it came out.
 
     Args:
         what: The goal.
         measured: What was measured, in words.
-        reached: Whether that reaches it; None if it is only reported.
+        reached: Whether the goal is reached; None if the figure is only reported.
     """
 
     what: str
@@ -43,12 +43,12 @@ class Result:
     """One benchmark's outcome.
 
     Args:
-        name: Its file below benchmarks/.
-        title: A heading.
+        name: The name of its file below benchmarks/.
+        title: Its heading.
         note: What was run, in a few sentences.
-        columns, rows: A table.
-        goals: What was aimed at.
-        machine: Where and when; filled in by the runner.
+        columns, rows: Its table.
+        goals: Its goals.
+        machine: The machine and the versions; filled in by the runner.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Result:
     machine: dict[str, str] = field(default_factory=dict)
 
     def to_text(self) -> str:
-        """All of it, as a terminal and the file of its suite show it."""
+        """The whole result as text, for a terminal and for the file of its suite."""
         parts = [f"{self.title}\n{'=' * len(self.title)}\n\n{self.note}\n\n{table(self.columns, self.rows)}"]
         if self.goals:
             parts.append(goals(self))
@@ -114,7 +114,7 @@ def load() -> str:
 
 
 def machine() -> dict[str, str]:
-    """Where it was measured: without a date, so that the same figures give the same file."""
+    """Where the figures were measured; without a date, so that the same figures give the same file."""
     cpu = next(
         (x.split(":")[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), ""
     )

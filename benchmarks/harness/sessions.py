@@ -1,4 +1,4 @@
-"""The session that everything runs in, and the two ways in which a rival may be configured."""
+"""The session in which everything runs, and the two ways in which a rival may be configured."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,16 +14,16 @@ DEFAULTS = {
     "spark.databricks.delta.snapshotPartitions": "50",
     "spark.databricks.delta.commit.idempotencyCheck.enabled": "false",
 }
-"""What Spark and Delta do where nobody says anything, for the settings that the local environment changes."""
+"""The defaults of Spark and Delta for the settings that the local environment changes."""
 
 
 def start(root: Path, further: Mapping[str, str] = {}, *, quick: bool = False) -> SparkSession:
     """The session of the local environment, as `make demo` has it.
 
     Args:
-        root: Where Spark's own files go.
-        further: Settings beside those.
-        quick: Whether the JVM compiles less: warm sooner, slower where there is much to do. Not for figures.
+        root: The directory for Spark's own files.
+        further: Settings in addition to those.
+        quick: Whether the JVM compiles less: it is warm sooner, but slower with much work. Not for figures.
     """
     settings = local_settings(root) | further
     # The counters are read from what the UI's store keeps of each stage.

@@ -108,7 +108,7 @@ def profile(given: argparse.Namespace, scratch: Path) -> None:
 
 
 def by_name(laps: list[Lap]) -> dict[str, Cost]:
-    """The cost of each phase; one that came several times is added up."""
+    """The cost of each phase; the costs of a repeated phase are added up."""
     found: dict[str, Cost] = {}
     for lap in laps:
         found[lap.name] = found[lap.name] + lap.cost if lap.name in found else lap.cost

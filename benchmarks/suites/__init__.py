@@ -1,1 +1,1 @@
-"""One file a question; `python -m benchmarks NAME` runs it."""
+"""One file for each question; `python -m benchmarks NAME` runs it."""

@@ -1,4 +1,4 @@
-"""What it costs that inputs agree: a table without siblings, a diamond of ten tables, and a cut over a hundred."""
+"""The cost of inputs that agree: a table without siblings, a diamond of ten tables, and a cut over a hundred."""
 
 import os
 import time
@@ -28,7 +28,7 @@ from lakehouse.materialization import Materialization
 
 ROWS, TABLES, COMMITS, LAG = 100_000, 100, 1_000, 10
 LAKE, INPUTS = "LAKEHOUSE_BENCHMARK_LAKE", "LAKEHOUSE_BENCHMARK_INPUTS"
-"""Where the code location is and what its policy says, because a run loads it anew, as Dagster does."""
+"""Environment variables with the lake and the policy of the code location; each run loads it anew, as in Dagster."""
 
 
 def copied(name: str, of: str) -> dg.AssetsDefinition:
@@ -59,7 +59,7 @@ WHOLE = {"a table without siblings": ALONE, "a diamond of ten tables": DIAMOND}
 
 
 class Timed(DeltaIOManager):
-    """A manager that says how long it took to settle how far the inputs of each table are read."""
+    """A manager that records how long it took to settle how far the inputs of each table are read."""
 
     def _agree(self, execution: dg.AssetExecutionContext, step: Materialization) -> None:
         began = time.monotonic()
@@ -115,7 +115,7 @@ def steps(
     lakes: Mapping[str, Path],
     assets: list[dg.AssetsDefinition],
 ) -> tuple[dict[str, Cost], float]:
-    """What a run of some tables costs under each policy, and what settling takes of it for each table."""
+    """What a run of some tables costs under each policy, and the seconds of it that settling takes for each table."""
     costs, spent = {inputs: list[Cost]() for inputs in lakes}, list[float]()
     for turn in range(WARM + lab.rounds):
         for inputs, lake in rotated(list(lakes.items()), turn):
@@ -138,7 +138,7 @@ def materialize(instance: dg.DagsterInstance, lake: Path, inputs: str, assets: l
 
 
 def cut_over(root: Path, tables: int, commits: int) -> float:
-    """Seconds that a cut over some tables takes whose logs have been looked at before; they are not level."""
+    """Seconds of a cut over tables that are at different versions; their logs have been looked at before."""
     names, now = [f"table{n}" for n in range(tables)], int(time.time() * 1000)
     write(root / "source", commits, unmarked, per_commit=1, began=now)
     for n, name in enumerate(names):
@@ -158,7 +158,7 @@ def cut_over(root: Path, tables: int, commits: int) -> float:
 
 
 def marks_of(name: str) -> Callable[[int], str]:
-    """What each run of a table left, which has read the source as of the same version."""
+    """The mark for each version of a table, as left by a run that has read the source up to the same version."""
 
     def mark(version: int) -> str:
         reads = {"source": Position("source", version)}

@@ -1,4 +1,4 @@
-"""Where the events of a few keys lie in the table that remembers them: as they came, or gathered by clustering."""
+"""How the layout of remembered events affects reads of a few keys: in order of arrival, or gathered by clustering."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -69,14 +69,14 @@ def report_keys(count: int) -> str:
 
 
 def events(lab: Lab) -> DataFrame:
-    """Ten events a key, which come in any order."""
+    """Ten events for each key, in no particular order."""
     numbers = lab.spark.range(0, lab.rows(EVENTS), 1, FILES)
     keys = lab.rows(KEYS)
     return event(numbers.select((F.col(KEY) % keys).alias(KEY), (F.col(KEY) / keys).cast("bigint").alias("seq")))
 
 
 def remembered(lab: Lab, root: Path) -> Lake:
-    """A lakehouse whose asset has read every event so far, and holds none."""
+    """A lakehouse with an asset whose position is at the newest event, but whose table has no rows."""
     lake = Lake(lab.ours(), root, {})
     nothing = intervals(lake.spark.read.table(name(root / "source"))).limit(0)
     nothing.write.format("delta").options(**PROPERTIES).save(str(root / "target"))

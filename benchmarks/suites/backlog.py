@@ -1,4 +1,4 @@
-"""Fifty versions that wait, in one step, against one."""
+"""A backlog of fifty versions read in one step, compared with a single version."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A branch: what it costs to make one of fifteen tables, and its first run beside the same run in production."""
+"""The cost of a branch of fifteen tables, and of its first run compared with the same run in production."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,7 +21,7 @@ from lakehouse import DeltaIOManager
 from lakehouse.dagster.branches import drop_branch, make_branch, on_branch
 
 ROWS, LARGE, TABLES = 5_000_000, 50_000_000, 15
-"""The rows of all tables together, and how many tables there are, the source among them."""
+"""The rows of all tables together, in the usual and in the large size; how many tables there are, with the source."""
 NAMES = ["source", *(f"table{n}" for n in range(1, TABLES))]
 ASSETS = [copied(NAMES[n], NAMES[(n - 1) // 2]) for n in range(1, TABLES)]
 """A tree of four levels: each table has the rows of the one above."""
@@ -42,7 +42,7 @@ def run(lab: Lab) -> Result:
             measured = {MADE: cost_of(lab, MADE, partial(make_branch, defs, NAME, (), LIMIT))}
             branch = room / "lake_branches" / NAME
             places = rotated([(PRODUCTION, None, lake), (BRANCH, NAME, branch)], turn)
-            for what, name, root in [(WARM, None, lake), *places]:  # to clone the tables was to read their logs
+            for what, name, root in [(WARM, None, lake), *places]:  # cloning the tables has read their logs
                 change(spark, root / "source", neighbours(turn))
                 if what != WARM:
                     forget_logs(lab.spark)

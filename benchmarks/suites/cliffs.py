@@ -1,6 +1,6 @@
 """Where the cost of a look at the logs could grow with the product of two numbers: partitions, commits, files.
 
-The logs are written by hand and no row exists, so neither Spark nor its clock has a part in the figures.
+The logs are written by hand and there are no rows, so Spark has no part in the figures.
 """
 
 import json
@@ -116,7 +116,7 @@ def hours_of(version: int, per_commit: int) -> Iterator[datetime]:
 
 
 def marked(version: int) -> str:
-    """The mark of a run of one hour, which has read the source as of the same version."""
+    """The mark of a run of one hour, which has read the source up to the same version."""
     hour = (FIRST + timedelta(hours=version * (HOURS // COMMITS + 1) % HOURS)).strftime("%Y-%m-%d-%H:%M")
     reads = {"events": Position("events", version)}
     return Mark(
@@ -125,11 +125,11 @@ def marked(version: int) -> str:
 
 
 def unmarked(version: int) -> None:
-    """What a commit of another program says."""
+    """The `userMetadata` of a commit by another program: none."""
 
 
 def weighed(path: Path, files: int) -> float:
-    """What it costs to weigh commits that each replace a row in one of so many files, as an `UPDATE` of Delta does."""
+    """The cost of weighing commits of a table with `files` files, which each replace a row as Delta's `UPDATE` does."""
     write(path, 1, unmarked, per_commit=files)
     log = path / "_delta_log"
     for version in range(1, TOLD + 1):
@@ -154,7 +154,7 @@ def weighed(path: Path, files: int) -> float:
 def write(
     path: Path, commits: int, says: Callable[[int], str | None], *, per_commit: int, began: int = 1_700_000_000_000
 ) -> None:
-    """The log of a table: each commit adds files of some hours."""
+    """Writes the log of a table: each commit adds the files of some hours."""
     log = path / "_delta_log"
     log.mkdir(parents=True)
     for version in range(commits):

@@ -1,4 +1,4 @@
-"""A new process for every run: from its start to its end, with this project's server and with a JVM for each run.
+"""A new process for every run, from its start to its end, with this project's server and with a JVM for each run.
 
 Run it after `make warm`, for the contestant that uses the archive of shared classes.
 """
@@ -77,7 +77,7 @@ def run(lab: Lab) -> Result:
 
 @contextmanager
 def without_archive() -> Generator[None]:
-    """As on a machine where nobody has said `make warm`."""
+    """Moves the archive of classes away, as on a machine on which `make warm` was never run."""
     archive = class_archive(java() or "")
     away = archive.with_suffix(".away")
     archive.rename(away)
@@ -88,7 +88,7 @@ def without_archive() -> Generator[None]:
 
 
 def loaded() -> float:
-    """Seconds in which a process loads this project's code location."""
+    """The seconds in which a process loads this project's code location."""
     began = time.monotonic()
     subprocess.run([sys.executable, "-c", "import assets.definitions"], cwd=PROJECT, check=True)
     return time.monotonic() - began
@@ -100,7 +100,7 @@ def lay_out(root: Path) -> None:
 
 
 def update(root: Path, turn: int) -> None:
-    """One row changes, without a JVM."""
+    """Changes one row, without a JVM."""
     DeltaTable(str(root / "source")).update(predicate=f"{KEY} = {turn}", updates={"value": "value + 1"})
 
 

@@ -1,4 +1,4 @@
-"""Writers of one table at the same time: what comes through, what is done in vain, how long until all are done."""
+"""Concurrent writers of one table: which steps succeed, how much work is in vain, how long until all are done."""
 
 import threading
 import time
@@ -42,7 +42,7 @@ class Meeting(Enum):
 
 @dataclass
 class Score:
-    """What became of the steps of all writers."""
+    """The outcomes of the steps of all writers."""
 
     done: int = 0
     failed: int = 0
@@ -55,18 +55,18 @@ class Score:
 
 
 class Writer(Protocol):
-    """Carries its own source's changes into the table that all write."""
+    """Writes the changes of its own source into the table that all writers share."""
 
     def prepare(self) -> None: ...
 
     def step(self, version: int) -> tuple[bool, int]:
-        """The source's version into the table; whether that worked, and how many attempts were lost."""
+        """Writes a version of the source into the table; whether that succeeded, and how many attempts were lost."""
         ...
 
 
 @dataclass
 class OurWriter:
-    """This project's."""
+    """The writer of this project."""
 
     spark: SparkSession
     root: Path
@@ -115,9 +115,9 @@ class TheirWriter:
     Args:
         spark: A session.
         root: Where the tables are.
-        number: Which writer.
-        meeting: What it has in common with the others.
-        attempts: How often it tries: once, or in a loop with a second's pause as one writes it by hand.
+        number: The number of the writer.
+        meeting: What it has in common with the other writers.
+        attempts: How often it tries: once, or in a loop with a second's pause, as a user would write it by hand.
     """
 
     spark: SparkSession
@@ -180,7 +180,7 @@ def lay_out(root: Path, spark: SparkSession, writers: int, meeting: Meeting) -> 
 
 
 def contested(lab: Lab, kind: str, writers: int, meeting: Meeting) -> tuple[Score, Cost]:
-    """All steps of all writers, at the same time."""
+    """Runs all steps of all writers at the same time; their outcomes and their cost."""
     with lab.room() as room:
         lay_out(room, lab.spark, writers, meeting)
         team: list[Writer] = [
@@ -211,10 +211,10 @@ def contested(lab: Lab, kind: str, writers: int, meeting: Meeting) -> tuple[Scor
 
 def run(lab: Lab) -> Result:
     kinds = ("ours", "bare MERGE", "naive loop")
-    for meeting, kind in product(Meeting, kinds):  # warms up, or what Java compiles would count as done in vain
+    for meeting, kind in product(Meeting, kinds):  # warms up: Java's compilation would count as work in vain
         contested(lab, kind, WRITERS[1], meeting)
     met = {of: contested(lab, of[2], of[1], of[0]) for of in product(Meeting, WRITERS, kinds)}
-    # Behind the others: Java goes on compiling, and a lone step that was measured earlier would make theirs cheap.
+    # Measured last: Java goes on compiling, and against a lone step measured earlier the others would look cheap.
     step = {kind: contested(lab, kind, 1, Meeting.ROWS)[1].cpu / STEPS for kind in kinds}
     rows: list[tuple[str, ...]] = []
     in_vain: dict[str, float] = defaultdict(float)

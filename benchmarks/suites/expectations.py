@@ -1,4 +1,4 @@
-"""One changed row of ten million, with expectations and without: conditions cost what the changed rows cost."""
+"""One changed row of ten million, with expectations and without: conditions cost in proportion to the changed rows."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ MERGE, TESTED = "R2t batch MERGE", "R2t, then the table tested"
 
 @dataclass
 class Tested(Batch):
-    """The step by hand, and after it each condition over the whole table, as tests beside a pipeline do."""
+    """The step by hand, and then each condition over the whole table, as tests outside a pipeline do."""
 
     def step(self, pair: Pair) -> None:
         super().step(pair)

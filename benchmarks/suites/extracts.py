@@ -1,4 +1,4 @@
-"""A table kept from full extracts, of which a thousandth of the rows differ from the table's."""
+"""A table kept from full extracts, in which a thousandth of the rows differ from the table's rows."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ def run(lab: Lab) -> Result:
         entries = entered(built(lab, count), contestants, room)
 
         def change(source: Path, turn: int) -> None:
-            """Of a thousand rows one gets another value; of twenty thousand one goes, and another comes."""
+            """One row in a thousand gets another value; one in twenty thousand is deleted, and as many are inserted."""
             data.change(lab.spark, source, f"{KEY} % 1000 = {turn}")
             lab.spark.sql(f"DELETE FROM {name(source)} WHERE {KEY} % 20000 = {500 + turn}").collect()
             new = f"-1 - {KEY} - {turn} * {count} AS {KEY}, * EXCEPT ({KEY})"
@@ -57,7 +57,7 @@ def run(lab: Lab) -> Result:
 
 
 def built(lab: Lab, count: int) -> Path:
-    """A state table, and its copy as the first run of an asset makes it."""
+    """A state table, and its copy as made by the first run of an asset."""
     path = data.cache() / f"extracts-{count}"
     if not path.exists():
         state = data.built(lab.spark, count, COLUMNS)

@@ -1,4 +1,4 @@
-"""A table that owns one hundredth of its rows, beside one that owns all, and by hand: a dimension is corrected."""
+"""A correction in a dimension, for a table that owns one hundredth of its rows, one that owns all rows, and by hand."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from lakehouse import Changes, Table, View
 
 ROWS, ROWS_LARGE, CUSTOMERS, DAYS = 5_000_000, 50_000_000, 100_000, 200
 OWNED = "day >= DATE'2026-07-18'"
-"""Two of the days, which begin with the first of 2026."""
+"""The last two of the days, which begin with the first day of 2026."""
 KEY = ("id", "day")
 QUERY = "SELECT id, day, customer, value, city FROM {trades} JOIN {customers} USING (customer)"
 KEYS: Mapping[str, str | tuple[str, ...]] = {"trades": KEY, "customers": "customer"}
@@ -116,6 +116,6 @@ def frozen(spark: SparkSession, root: Path) -> Any:
 
 
 def owned(spark: SparkSession, root: Path) -> bool:
-    """Whether the owned rows are those of the query."""
+    """Whether the owned rows equal those of the query."""
     due = spark.sql(_query(root)).where(OWNED).selectExpr(*_SUMS).collect()
     return due == spark.read.table(data.name(root / "target")).where(OWNED).selectExpr(*_SUMS).collect()

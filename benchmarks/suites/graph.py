@@ -1,6 +1,6 @@
 """A graph derived from TPC-H: two joins and three aggregates over orders and their lines, refreshed.
 
-A refresh brings 0.1 % new orders, dated after all others, and deletes the 0.1 % that are oldest, with their lines.
+A refresh adds 0.1 % new orders, dated after all others, and deletes the oldest 0.1 %, in both cases with their lines.
 """
 
 from collections.abc import Callable
@@ -109,7 +109,7 @@ GRAPH = (
 """Each table, its query, and the asset that an expert writes for it."""
 BY_HAND, VIEWS, RECOMPUTE = "ours, by hand", "ours, as views", "R3 recompute"
 AIMS = {0.1: 0.9, 1.0: 2.0, 3.0: 5.0}
-"""How many times our CPU a recompute takes at least, by scale factor, if the tables are views."""
+"""By scale factor, how many times the CPU of this library's views a recompute should take at least."""
 
 
 def run(lab: Lab) -> Result:
@@ -145,7 +145,7 @@ def run(lab: Lab) -> Result:
 
 
 def refreshed(lab: Lab, factor: float) -> dict[str, Cost]:
-    """The cost of a refresh of the whole graph, ours and recomputed, side by side."""
+    """The cost of a refresh of the whole graph, by this library and by recomputing, side by side."""
     count = int(ORDERS * factor)
     with lab.room() as room:
         sessions = {name: lab.ours() for name in (BY_HAND, VIEWS, RECOMPUTE)}
@@ -171,7 +171,7 @@ def refreshed(lab: Lab, factor: float) -> dict[str, Cost]:
 
 
 def checked(spark: SparkSession, ours: Path, rival: Path) -> None:
-    """Ends the run where a table differs from its recompute."""
+    """Ends the run if a table differs from its recompute."""
     for query in GRAPH:
         columns = ", ".join(sorted(spark.read.table(data.name(rival / query.name)).columns))
         for one, other in ((ours, rival), (rival, ours)):
@@ -189,7 +189,7 @@ def materialize(lake: Lake, *, as_views: bool) -> None:
 
 
 def recompute(spark: SparkSession, root: Path) -> None:
-    """R3: every table anew, from the tables as they are."""
+    """R3: computes every table anew from the current tables."""
     for query in GRAPH:
         target = root / query.name
         spark.sql(query.over(root)).write.format("delta").mode("overwrite").save(str(target))
@@ -207,7 +207,7 @@ def sources(spark: SparkSession, factor: float) -> Path:
 
 
 def refresh(spark: SparkSession, root: Path, factor: float, count: int, turn: int) -> None:
-    """0.1 % of the orders come, 0.1 % go."""
+    """Inserts 0.1 % new orders and deletes the oldest 0.1 %."""
     part = max(1, count // 1_000)
     for name, frame in generated(spark, factor, count + turn * part, part).items():
         frame.coalesce(1).write.format("delta").mode("append").save(str(root / name))

@@ -1,4 +1,4 @@
-"""The past of a state table: a share of its rows changes, all over the files."""
+"""The history of a state table in which a share of the rows changes, spread over all files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,7 +65,7 @@ def measured(lab: Lab, tables: Path, one_of: int) -> dict[str, Tally]:
 
 
 def is_current(spark: SparkSession, contestant: Contestant, pair: Pair) -> None:
-    """The current rows of a history are those of its source."""
+    """Checks that the current rows of a history equal the rows of its source."""
     sums = f"count(*), sum(xxhash64({KEY}, value) % 1000000007)"
     source = spark.sql(f"SELECT {sums} FROM {name(pair.source)}").collect()
     current = spark.sql(f"SELECT {sums} FROM {name(pair.target)} WHERE {END_AT} IS NULL").collect()
@@ -73,7 +73,7 @@ def is_current(spark: SparkSession, contestant: Contestant, pair: Pair) -> None:
 
 
 def built(lab: Lab, count: int) -> Path:
-    """A state table, and its history as the first run of an asset makes it."""
+    """A state table, and its history as made by the first run of an asset."""
     path = data.cache() / f"history-{count}"
     if not path.exists():
         state = data.built(lab.spark, count, len(COLUMNS))

@@ -1,4 +1,4 @@
-"""Fifty days of a table that grows every hour: once with upkeep at night, once without."""
+"""Fifty days of a table that grows every hour, once with upkeep at night and once without."""
 
 import time
 from dataclasses import dataclass, field
@@ -73,7 +73,7 @@ class Side:
             self.lab.spark.sql(f"ALTER TABLE {name(table)} SET TBLPROPERTIES ({KEPT})").collect()
 
     def day(self, day: int) -> None:
-        """The hours of a day, its correction, the step, and the night."""
+        """Plays a day: its hourly appends, its correction, the step, and the night."""
         append_often(self.pair.source, HOURS, done=HOURS * (day - 1))
         count = self.lab.rows(CORRECTED)
         change(self.ours.spark, self.pair.source, neighbours(count * day, count))
@@ -94,7 +94,7 @@ class Side:
         return len(due_of(self.pair, "source", int(time.time() * 1000)).live)
 
     def lines(self, day: int) -> list[tuple[str, ...]]:
-        """The figures of a day: of a read, and of the steps of the last days."""
+        """The figures of a day: a read, and the median step of the last days."""
         query = f"SELECT sum(value) FROM {name(self.pair.source)}"
         reads = [
             self.lab.meter.measure("read", lambda: self.lab.spark.sql(query).collect())[1].cost

@@ -1,4 +1,4 @@
-"""One changed row of ten million by keys of several types: the cost follows the change whatever the key is made of."""
+"""One changed row of ten million by keys of several types: the cost follows the change whatever the type of the key."""
 
 from pathlib import Path
 
@@ -15,14 +15,14 @@ from benchmarks.harness.report import Goal, Result, at_most
 from lakehouse import Table
 
 ROWS, EVENTS = 10_000_000, 1_000
-"""Rows, and how many of them a device has."""
+"""How many rows there are, and how many of them each device has."""
 KEYS = {
     "a number": ("device", "number"),
     "an instant": ("device", "at"),
     "a boolean and a double": ("device", "even", "seconds"),
     "a binary": ("device", "code"),
 }
-"""The columns that identify a row, by the type of what stands beside the device."""
+"""The columns of the key, by the type of the columns next to `device`."""
 DOCUMENTED, EXPERT = "R2t batch MERGE, an instant", "R2x, hint and range of devices too, an instant"
 
 
@@ -62,7 +62,7 @@ def run(lab: Lab) -> Result:
 
 
 def built(spark: SparkSession, count: int) -> Path:
-    """A table of events whose columns beside the device each tell its events apart, made on first use."""
+    """A table of events, made on first use; each key in `KEYS` identifies an event."""
     path = data.cache() / f"events-{count}"
     if not path.exists():
         print(f"Building {count:,} events in {path} ...", flush=True)

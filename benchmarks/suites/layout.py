@@ -1,4 +1,4 @@
-"""Where the rows of a key lie: in its order, in any order, and gathered by liquid clustering."""
+"""How rows are laid out: in key order, in any order, and gathered by liquid clustering."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from benchmarks.harness.race import Entry
 from benchmarks.harness.report import Goal, Result
 
 ROWS, FILES, FILE_BYTES = 4_000_000, 16, 16_000_000
-"""A sixty-fourth of a table whose files have the size that OPTIMIZE aims at, which is 1 GiB."""
+"""The table is a sixty-fourth of one whose files have the size that OPTIMIZE aims at, which is 1 GiB."""
 FILE_SIZES = {f"spark.databricks.delta.optimize.{size}FileSize": str(FILE_BYTES) for size in ("min", "max")}
 SORT = {"spark.databricks.io.skipping.mdc.sortWithinFiles": "true"}
 ORDERED, ANY, CLUSTERED, SORTED = "in the key's order", "in any order", "clustered", "clustered, files sorted"
@@ -84,13 +84,13 @@ def ordered(spark: SparkSession, count: int, path: Path) -> Path:
 
 
 def shuffled(spark: SparkSession, count: int, path: Path) -> Path:
-    """The rows as they would have come over the years: each file has keys from everywhere."""
+    """The rows as they would have arrived over the years: each file has keys from the whole range."""
     data.rows(spark, count, 6).repartition(FILES).write.format("delta").options(**PROPERTIES).save(str(path))
     return path
 
 
 def clustered(spark: SparkSession, count: int, path: Path) -> Path:
-    """The same, and gathered by OPTIMIZE."""
+    """The same rows, gathered by OPTIMIZE."""
     data.rows(spark, count, 6).repartition(FILES).createOrReplaceTempView("rows_in_any_order")
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in PROPERTIES.items())
     spark.sql(

@@ -51,7 +51,7 @@ def run(lab: Lab) -> Result:
 
 
 def measured(root: Path, instance: dg.DagsterInstance, turn: int) -> dict[str, float]:
-    """Seconds from a commit of the source to that of each hop, and what Dagster did in between."""
+    """Seconds from a commit of the source to the commit of each hop, with the times of Dagster in between."""
     before = {hop: DeltaTable(str(root / hop)).version() for hop in HOPS}
     update(root, turn)
     began = time.time()
@@ -105,10 +105,10 @@ def dagster_dev(root: Path, home: Path) -> Generator[None]:
     variables = os.environ | {"DAGSTER_HOME": str(home), "LAKEHOUSE_ROOT": str(root)}
     program = str(Path(sys.executable).with_name("dagster"))
     command = [program, "dev", "-m", "benchmarks.contestants.live_location", "-h", "127.0.0.1", "-p", port]
-    # A shell that starts us in the background has SIGINT ignored, and `dagster dev` would inherit that and never end.
+    # A process that a shell starts in the background ignores SIGINT; `dagster dev` would inherit that and never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with (home / "log").open("w") as log:
-        # Not in the project's directory, whose .env would give it the project's own history.
+        # Not in the project's directory, whose .env would lead to the project's own history.
         process = subprocess.Popen(command, cwd=home, env=variables, stdout=log, stderr=log)  # noqa: S603
         try:
             yield

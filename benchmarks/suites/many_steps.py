@@ -1,4 +1,4 @@
-"""Fifty small steps in a row: whether the last costs what the first did, and what reading costs afterwards."""
+"""Fifty small steps in a row: whether the last one costs as much as the first, and the cost of a read afterwards."""
 
 from benchmarks.contestants.ours import Ours
 from benchmarks.harness import report
@@ -51,7 +51,7 @@ def run(lab: Lab) -> Result:
 
 
 def scanned(lab: Lab, *pairs: Pair) -> list[Cost]:
-    """A read of each whole target, in turns; the median of seven after a first one."""
+    """The cost of a read of each whole target, in turns: the median of seven reads after a first one."""
     laps: list[list[Cost]] = [[] for _ in pairs]
     for _ in range(8):
         for pair, of in zip(pairs, laps, strict=True):

@@ -1,4 +1,4 @@
-"""Delta's own merge matrix, reduced: where the changes are, and what they do."""
+"""A reduced form of Delta's own merge matrix: where the changes are, and what they do."""
 
 from pathlib import Path
 

@@ -17,7 +17,7 @@ from benchmarks.harness.report import Result, at_most
 CLICKS, ORDERS, ITEMS, CUSTOMERS, PRODUCTS = 10_000_000, 2_000_000, 3, 200_000, 20_000
 WARM = 2
 HOUR = 1_000
-"""An hour brings one of so many clicks and orders anew, and changes one of so many orders and customers."""
+"""In an hour one in this many clicks and orders is new, and one in this many orders and customers changes."""
 
 
 def run(lab: Lab) -> Result:
@@ -53,7 +53,7 @@ def run(lab: Lab) -> Result:
 
 
 def generated(spark: SparkSession, lab: Lab, parts: dict[str, range]) -> dict[str, DataFrame]:
-    """Rows of tables, by their numbers; every value follows from the number."""
+    """Rows of tables for ranges of numbers; every value is a function of the row's number."""
     key, customers, products = F.col("id"), lab.rows(CUSTOMERS), lab.rows(PRODUCTS)
     customer = F.pmod(F.xxhash64(key), F.lit(customers)).alias("customer")
     product = F.pmod(F.xxhash64(key, F.lit(1)), F.lit(products)).alias("product")
@@ -95,7 +95,7 @@ def sources(lab: Lab) -> Path:
 
 
 def change(lab: Lab, root: Path, turn: int) -> None:
-    """An hour of the shop."""
+    """Makes the changes of an hour in the shop."""
     clicks, orders = lab.rows(CLICKS), lab.rows(ORDERS)
     new_clicks, new_orders = (
         range(count + turn * count // HOUR, count + (turn + 1) * count // HOUR) for count in (clicks, orders)
@@ -114,7 +114,7 @@ def change(lab: Lab, root: Path, turn: int) -> None:
 
 
 def checked(spark: SparkSession, ours: Path, rival: Path) -> None:
-    """Ends the run where a table differs from its recompute."""
+    """Ends the run if a table differs from its recompute."""
     for table in medallion.queries():
         columns = ", ".join(sorted(spark.read.table(data.name(rival / table)).columns))
         for one, other in ((ours, rival), (rival, ours)):

@@ -1,4 +1,4 @@
-"""What Dagster itself takes of a materialization, in process."""
+"""How much of the time of a materialization in process Dagster itself takes."""
 
 import time
 from collections.abc import Generator
@@ -31,7 +31,7 @@ def target(source: Changes) -> Merge:
 
 @dataclass
 class Clock:
-    """Seconds spent below Dagster."""
+    """The seconds spent in the library, which Dagster calls."""
 
     seconds: float = 0
 
@@ -48,7 +48,7 @@ clock = Clock()
 
 
 class Timed(Materialization):
-    """A materialization that says how long it took; whatever else passes is Dagster's."""
+    """A materialization that records how long it took; the rest of the time is Dagster's."""
 
     def __post_init__(self) -> None:
         with clock.running():

@@ -1,6 +1,6 @@
-"""What grows: looks at the logs by the number of tables, versions, partitions, readers, waiting commits, diamonds.
+"""How looks at the logs grow with the number of tables, versions, partitions, readers, waiting commits, diamonds.
 
-The logs are written by hand and no row exists, so neither Spark nor its clock has a part in the figures.
+The logs are written by hand and there are no rows, so Spark has no part in the figures.
 """
 
 import cProfile
@@ -34,9 +34,9 @@ from lakehouse.status.lakehouse_status import lakehouse_status
 
 SIZES = (10, 100, 1_000, 10_000, 100_000)
 TABLES, VERSIONS = 10_000, 100_000
-"""The largest number of tables that are laid out, and of versions of one."""
+"""The largest number of tables that are laid out, and of versions of one table."""
 FEW = 3
-"""The versions of a table, where these are not what grows."""
+"""The number of versions of a table if it is not the number that grows."""
 POOLS = (
     "dagster.follow.watch",
     "dagster.follow.cutting",
@@ -44,7 +44,7 @@ POOLS = (
     "status.table_status",
     "upkeep.readers",
 )
-"""Where logs are read by several threads."""
+"""The modules that read logs with several threads."""
 
 
 def reader(name: str, *sources: str) -> dg.AssetsDefinition:
@@ -116,14 +116,14 @@ class Lake:
 
 
 def mark(name: str, sources: Iterable[str], version: int, partitions: tuple[str, ...] = ()) -> str:
-    """What a run left that has read its sources as of the same version."""
+    """The mark of a run that has read its sources up to the same version."""
     reads = {source: Position(source, version) for source in sources}
     run, attempt = f"run {version}", f"attempt {version}"
     return Mark(name, partitions, FIRST_GENERATION, version + 1, run, attempt, version - 1, reads=reads).to_json()
 
 
 def write(path: Path, versions: int, says: Callable[[int], str | None], *, keeps: bool = False) -> None:
-    """A log whose commits each add the file of an hour, and remove that of the commit before unless they keep it."""
+    """Writes a log: each commit adds the file of an hour and, without `keeps`, removes the file of the one before."""
     log, began = path / "_delta_log", int(time.time() * 1000) - versions
     log.mkdir(parents=True)
     for version in range(versions):
@@ -216,11 +216,11 @@ GROWN: Mapping[str, tuple[Callable[[Lake, int], None], tuple[str, ...]]] = {
     "tables in diamonds": (by_diamonds, ("tick", "cut", "status")),
     "tables in diamonds with one side in common": (by_siblings, ("tick", "cut", "status")),
 }
-"""What grows, and the looks that it may make dearer."""
+"""What grows, how it is laid out, and the looks that it may make more expensive."""
 
 
 class _InTurn:
-    """A pool of threads that has none, so that a profile, or a trace, sees all of the work."""
+    """A stand-in for a pool of threads that uses none, so that a profile or a trace sees all of the work."""
 
     def __init__(self, *_: object) -> None: ...
 
@@ -235,7 +235,7 @@ class _InTurn:
 
 @contextmanager
 def in_turn() -> Generator[None]:
-    """Lets this thread read each log by itself."""
+    """Lets this thread read all logs itself, one after the other."""
     with ExitStack() as stack:
         for module in POOLS:
             stack.enter_context(patch(f"lakehouse.{module}.ThreadPoolExecutor", _InTurn))
@@ -243,7 +243,7 @@ def in_turn() -> Generator[None]:
 
 
 def most_of(act: Callable[[], None]) -> str:
-    """Where most of the time goes: the function with the most time of its own, and its share."""
+    """The function in which the most time is spent, without the functions that it calls, and its share."""
     profile = cProfile.Profile()
     with in_turn():
         profile.runcall(act)
@@ -267,7 +267,7 @@ def run(lab: Lab) -> Result:
                 lay_out(lake, size)
                 for name in looks:
                     act: Callable[[], None] = getattr(lake, name)
-                    act()  # the second look is as every later one
+                    act()  # the second look is like every later one
                     seconds.setdefault(name, []).append(cpu(act))
                     most[name] = most_of(act) if size == own[-1] else ""
                 lake.instance.dispose()

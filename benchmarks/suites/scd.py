@@ -1,4 +1,4 @@
-"""Type 2 of events: a few keys of many get another event each."""
+"""Type 2 of events: a few of many keys get one more event each."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ from benchmarks.harness.report import Goal, Result, at_most
 
 KEYS, LARGE, EVENTS = 1_000_000, 10_000_000, 3
 SHARES = {"0.01 %": 10_000, "0.1 %": 1_000, "1 %": 100, "10 %": 10}
-"""One key of how many gets an event."""
+"""One key in this many gets an event."""
 LATE = "late events, 0.1 %"
 OURS, DOCUMENTED, DOCUMENTED_BEST = "ours", "union MERGE", "union MERGE, with hints"
 TWO, TWO_BEST, WHOLE = "two MERGEs", "two MERGEs, with hints", "recompute"
@@ -77,7 +77,7 @@ def compared(share: str, tallies: dict[str, Tally]) -> list[Goal]:
 
 
 def measured(lab: Lab, tables: Path, keys: int, one_of: int, *, late: bool) -> tuple[dict[str, Tally], dict[str, int]]:
-    """What a step costs each contestant, and how many of its rows are wrong afterwards."""
+    """What a step costs each contestant, and how many of its table's rows are wrong afterwards."""
     contestants: list[Contestant] = [
         Type2(lab.ours(), OURS),
         UnionMerge(lab.ours(), DOCUMENTED_BEST, expert=True),
@@ -104,7 +104,7 @@ def measured(lab: Lab, tables: Path, keys: int, one_of: int, *, late: bool) -> t
 
 
 def built(lab: Lab, keys: int) -> Path:
-    """A log of events, its type 2 as the first run of an asset makes it, and the log again as AUTO CDC's memory."""
+    """A log of events, its type 2 as made by the first run of an asset, and a copy of the log as AUTO CDC's memory."""
     path = data.cache() / f"scd-{keys}"
     if not path.exists():
         print(f"Building {keys:,} keys of {EVENTS} events in {path} ...", flush=True)
@@ -125,7 +125,7 @@ def event(keys: DataFrame) -> DataFrame:
 
 
 def entered(tables: Path, contestants: Sequence[Contestant], root: Path) -> dict[str, Entry]:
-    """Each contestant with tables of its own, all of them following one log."""
+    """An entry for each contestant, with tables of its own; all of them follow one log."""
     data.clone(tables / "source", root / "leader")
     entries: dict[str, Entry] = {}
     for index, contestant in enumerate(contestants):
@@ -135,7 +135,7 @@ def entered(tables: Path, contestants: Sequence[Contestant], root: Path) -> dict
 
 
 def wrong_rows(spark: SparkSession, pair: Pair) -> int:
-    """Rows that are missing from a target, and rows that should not be in it."""
+    """How many rows are missing from a target or should not be in it."""
     due = intervals(spark.read.table(name(pair.source)))
     rows = spark.read.table(name(pair.target)).select(*due.columns)
     if digest(due) == digest(rows):
@@ -144,6 +144,6 @@ def wrong_rows(spark: SparkSession, pair: Pair) -> int:
 
 
 def digest(rows: DataFrame) -> Row:
-    """Equal rows in any order have equal digests."""
+    """A digest of rows that does not depend on their order."""
     hashes = F.xxhash64(*rows.columns)
     return rows.select(hashes.alias("hash")).selectExpr("count(*)", "sum(CAST(hash AS DECIMAL(20)))").collect()[0]

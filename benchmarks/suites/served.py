@@ -1,4 +1,4 @@
-"""The small step where users make it: through the server that the processes of a lakehouse share."""
+"""The small step as users run it: through the server that the processes of a lakehouse share."""
 
 import json
 import subprocess

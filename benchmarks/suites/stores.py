@@ -1,4 +1,4 @@
-"""S3 beside this disk: a step on ten million rows, and a tick of the sensor over a thousand tables."""
+"""S3 compared with this disk: a step on ten million rows, and a tick of the sensor over a thousand tables."""
 
 import os
 import shutil
@@ -26,19 +26,19 @@ from lakehouse.delta.location import Location
 
 ROWS = 10_000_000
 TABLES, COMMITS, AWAKE = 500, 5, 5
-"""Sources, and as many tables that read one each; commits of each, half of what lies between two checkpoints; how many
-of the sources have moved on."""
+"""How many sources there are, each read by one table; how many commits each log has, which is half the interval of
+checkpoints; how many of the sources have moved on."""
 COLUMNS = ("", "wall s", "CPU s", "MB read", "MB written", "requests")
 DISK, S3 = "this disk", "S3"
 Measured: TypeAlias = dict[tuple[str, str], tuple[Cost, float]]
-"""The cost and the requests of what was done, by its name and its place."""
+"""Costs and numbers of requests, by what was done and where."""
 
 
 def run(lab: Lab) -> Result:
     program = gateway.program()
     if program is None:
         raise SystemExit("This suite needs an S3 server. Run: make bench-stores")
-    os.environ.update(gateway.KEYS)  # Spark reads them there
+    os.environ.update(gateway.KEYS)  # Spark reads the keys there
     with lab.room() as room, gateway.served(program, room) as store:
         own = replace(lab, settings=store.spark_settings)
         few = steps(own, store, "one row", lambda turn: neighbours(lab.rows(ROWS) // 3 + 50 * turn))
@@ -85,7 +85,7 @@ class Counted(Ours):
 
 
 def steps(lab: Lab, store: Store, what: str, where: Callable[[int], str]) -> Measured:
-    """The same steps on both, side by side, on tables that stay."""
+    """The same steps in both places, side by side, on lasting tables."""
     table, directory = lab.table(ROWS, 2), what.replace(" ", "")
     pairs = {DISK: Pair.of(table, lab.scratch / directory), S3: Pair.of(table, store.bucket / directory)}
     store.adopt(pairs[S3].root)
@@ -160,7 +160,7 @@ def follower(number: int) -> dg.AssetsDefinition:
 
 
 def lay_out(root: Path, tables: int) -> None:
-    """Sources of a few commits and tables that have read them all; the first few sources have moved on since."""
+    """Writes sources of a few commits, and tables that have read them all; a few sources have moved on since."""
     row = pa.table({KEY: [1]})
     for number in range(tables):
         source, table = f"source{number}", f"table{number}"

@@ -1,4 +1,4 @@
-"""A table of many small commits: what reading it and reading its changes costs, before upkeep and after."""
+"""A table of many small commits: the cost of reading it and of reading its changes, before upkeep and after."""
 
 import json
 import time
@@ -24,7 +24,7 @@ from lakehouse.upkeep.readers import readers_of
 ROWS, COMMITS, EACH = 100_000, 10_000, 10
 DAY = 86_400_000
 KEPT = "'delta.deletedFileRetentionDuration' = 'interval 30 days', 'lakehouse.timeTravel' = 'interval 7 days'"
-"""So that past files go by a list, which does not ask how old the files are."""
+"""With these properties past files are removed by a list, which does not go by the age of the files."""
 COLUMNS = ("", "files", "MB", "files on disk", "MB on disk", "wall s", "CPU s", "jobs", "tasks", "rows read", "MB read")
 
 
@@ -64,9 +64,9 @@ def run(lab: Lab) -> Result:
 
 
 def append_often(table: Path, commits: int, done: int = 0) -> None:
-    """Appends a few rows in each of many commits, as an ingestion that runs all day does, after so many others.
+    """Appends a few rows in each of many commits, as an ingestion that runs all day does; `done` such commits exist.
 
-    By hand, because delta-rs replays the table for each commit: an hour for ten thousand of them.
+    Written by hand, because delta-rs replays the table for each commit: an hour for ten thousand of them.
     """
     first = DeltaTable(str(table)).version() + 1 - done
     for number in range(done, done + commits):
@@ -94,7 +94,7 @@ def append_often(table: Path, commits: int, done: int = 0) -> None:
 
 
 def due_of(pair: Pair, table: str, now: int) -> TableUpkeep:
-    """What one of the two tables needs, by its rules; `now` in milliseconds since the epoch."""
+    """The upkeep that one of the two tables needs by the rules; `now` is in milliseconds since the epoch."""
     paths = {"source": pair.source, "target": pair.target}
     logs = {each: FileLog(Location(str(path)), each) for each, path in paths.items()}
     readers = readers_of(table, logs, now)
@@ -105,14 +105,14 @@ def due_of(pair: Pair, table: str, now: int) -> TableUpkeep:
 
 
 class Measured:
-    """The table in the course of its upkeep, and the lines of the result."""
+    """Measures a table in the course of its upkeep, and collects the lines of the result."""
 
     def __init__(self, lab: Lab, ours: Ours, pair: Pair) -> None:
         self.lab, self.ours, self.pair, self.turn = lab, ours, pair, 0
         self.lines = list[tuple[str, ...]]()
 
     def read_and_step(self, when: str) -> tuple[Cost, Cost]:
-        """A read of the table, and a step of a table that follows it; the medians of some."""
+        """The median cost of a read of the table, and of a step of a table that follows it."""
         query = f"SELECT sum(value) FROM {name(self.pair.source)}"
         reads, steps = list[Cost](), list[Cost]()
         for _ in range(self.lab.rounds + 1):
@@ -126,7 +126,7 @@ class Measured:
         return read, step
 
     def keep(self, what: str, days: int) -> Cost:
-        """Upkeep, as if so many days had passed."""
+        """Carries out the upkeep that is due after this many days; its cost."""
         cost = self.lab.meter.measure("upkeep", lambda: self._keep(days))[1].cost
         self._line(what, cost)
         return cost

@@ -1,4 +1,4 @@
-"""Views over ten million orders: what a step costs by the share of the orders that changed."""
+"""Views over ten million orders: the cost of a step by the share of the orders that changed."""
 
 import shutil
 from pathlib import Path
@@ -18,11 +18,11 @@ SHARES = (0.000_001, 0.000_1, 0.001, 0.01, 0.1, 0.5)
 KEYS: dict[str, str | tuple[str, ...]] = {"orders": "id", "customers": "customer"}
 """The declared keys of the tables."""
 MANY = 0.01
-"""From this share on a step has to cost no more than a recompute."""
+"""The share from which a step is compared with a recompute."""
 DEARER = 1.15
-"""A step of many rows costs at most so many times what a recompute costs."""
+"""A step of many rows should cost at most this many times as much as a recompute."""
 EXPERT = 1.5
-"""A step of one row costs at most so many times what the asset costs that an expert writes."""
+"""A step of one row should cost at most this many times as much as the asset that an expert writes."""
 
 
 class Contestant(Protocol):
@@ -74,7 +74,7 @@ def stepped(lab: Lab, query: Query) -> dict[float, dict[str, Cost]]:
 
 
 def after_changes(lab: Lab, query: Query, contestants: list[Contestant], room: Path, share: float) -> dict[str, Cost]:
-    """The cost of a step of each contestant after so many orders changed, each time in fresh clones of its tables."""
+    """The cost of a step of each contestant after a share of the orders changed, each time in fresh clones."""
     costs: dict[str, list[Cost]] = {}
     for turn in range(1 + lab.rounds):
         for contestant in contestants:
@@ -94,7 +94,7 @@ def after_changes(lab: Lab, query: Query, contestants: list[Contestant], room: P
 
 
 def percent(share: float) -> str:
-    """A share in words; the smallest has four places."""
+    """A share as a percentage; the smallest share has four decimal places."""
     return f"{100 * share:g} %"
 
 
@@ -121,7 +121,7 @@ def tables(lab: Lab) -> Path:
 
 
 def checked(spark: SparkSession, query: Query, root: Path) -> None:
-    """Ends the run where the table is not what its query gives."""
+    """Ends the run if the table does not hold the rows of its query."""
     due = spark.sql(query.over(root))
     kept = spark.read.table(data.name(root / "target")).select(*due.columns)
     sums = "count(*)", "sum(CAST(xxhash64(*) AS DECIMAL(38)))"

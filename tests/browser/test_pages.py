@@ -1,6 +1,6 @@
-"""What a person does in Dagster's pages: materialize from the graph, read a run, its metadata, its checks, a tick.
+"""What a person does in Dagster's pages: materialize from the graph; read a run, its metadata, its checks, a tick.
 
-LAKEHOUSE_BROWSER is the program of a Chromium; playwright drives it. Each page that was seen is kept as a picture.
+LAKEHOUSE_BROWSER is the path of a Chromium; playwright drives it. A picture of each page that was seen is kept.
 """
 
 import os
@@ -39,7 +39,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def page(tmp_path: Path) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright  # installed by the target alone
+    from playwright.sync_api import sync_playwright  # installed by that make target only
 
     with sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=os.environ["LAKEHOUSE_BROWSER"], args=["--no-sandbox"])
@@ -50,7 +50,7 @@ def page(tmp_path: Path) -> Iterator[Any]:
 
 
 def ended(server: Server, count: int) -> str:
-    """The newest run, once so many have ended well."""
+    """The newest run, as soon as `count` runs have ended successfully."""
 
     def done() -> str | None:
         runs = server.runs()

@@ -1,4 +1,4 @@
-"""Tables of a Hive metastore: managed and external, ours and other people's, under the same laws as tables at a path."""
+"""Tables of a Hive metastore, managed and external, own and foreign, under the same laws as tables at a path."""
 
 import shutil
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Named]:
 
 
 def description(lake: Named, name: str) -> dict[str, str]:
-    """What the catalog says of a table."""
+    """The catalog's description of a table."""
     rows = lake.spark.sql(f"DESCRIBE TABLE EXTENDED {lake.ref(name).identifier}").collect()
     return {row["col_name"]: row["data_type"] for row in rows}
 
@@ -118,7 +118,7 @@ def test_a_table_of_ours_with_a_path_is_external_and_outlives_its_name(lake: Nam
 
 @pytest.mark.parametrize("mapping", ["none", "name"])
 def test_files_of_a_writer_that_died_are_replaced_or_refused(lake: Named, mapping: str) -> None:
-    """A table with mapped columns is created without a transaction's identifier, so a rival's commit could be lost."""
+    """A table with mapped columns is created without a transaction identifier, so a rival's commit could be lost."""
     place = lake.root / "far" / "kept"
     table = Table("id", name=f"{lake.schema}.kept", path=str(place), properties={"delta.columnMapping.mode": mapping})
     lake.sql(f"CREATE TABLE {{src}} USING delta {FEED} {ROWS}")
@@ -161,7 +161,7 @@ def test_a_name_in_other_letters_or_with_its_catalog_is_the_same_table(lake: Nam
 
 
 def test_a_table_with_a_feature_that_only_spark_knows_is_followed_by_name(lake: Named) -> None:
-    """`deltalake` reads no log with the feature, so by its path the table is refused."""
+    """`deltalake` cannot read a log with the feature, so by its path the table is refused."""
     lake.sql(f"CREATE TABLE {{src}} USING delta LOCATION 'file:{lake.root}/made' {FEED} {ROWS}")
     lake.sql("DROP TABLE {src}")
     shutil.copytree(lake.root / "made", lake.root / "geo")

@@ -1,4 +1,4 @@
-"""The laws of tables with a catalog name, once more on a Hive metastore."""
+"""The laws of tables with a catalog name, repeated on a Hive metastore."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Names that lead to no table that a run may write: one sentence each, and nothing is written."""
+"""Names that do not lead to a table that a run may write: each gives a one-sentence error, and nothing is written."""
 
 import shutil
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def test_a_catalog_that_is_not_there_is_named(lake: Named, name: str) -> None:
 
 
 def test_a_source_in_a_schema_that_is_not_there_is_no_table(lake: Named) -> None:
-    """A run says SOURCE_MISSING of it, with the name."""
+    """The run fails with SOURCE_MISSING, which names the table."""
     assert TableRef.in_catalog("src", "nowhere.src").log(lambda: lake.spark).head() is None
 
 
@@ -68,7 +68,7 @@ def test_a_table_of_another_format_keeps_its_rows(lake: Named) -> None:
 
 
 def test_a_table_that_only_its_catalog_may_commit_to_is_refused(lake: Named) -> None:
-    """By its name in a catalog that does not manage it, and by its path."""
+    """Both by its name in a catalog that does not manage it, and by its path."""
     lake.sql(f"CREATE TABLE {{kept}} USING delta LOCATION 'file:{lake.root}/made' {ROWS}")
     lake.sql("DROP TABLE {kept}")
     shutil.copytree(lake.root / "made", lake.root / "managed")

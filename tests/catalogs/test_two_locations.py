@@ -1,4 +1,4 @@
-"""Two code locations on one catalog: each follows by name what the other writes, and the commands know where it is."""
+"""Two code locations on one catalog: each follows by name what the other writes, and the commands find these tables."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ class Location(NamedTuple):
 
     Args:
         module: The module that holds its definitions.
-        assets: Its assets, and the specs of the tables that the other one writes.
+        assets: Its assets, and the specs of the tables that the other location writes.
         own: The names of its assets.
     """
 
@@ -47,7 +47,7 @@ class Shop(NamedTuple):
             assert dg.materialize(location.assets, selection=selection, resources=resources, instance=instance).success
 
     def requested(self, location: Location) -> list[str]:
-        """The assets of which a tick of the location's sensor asks for a run."""
+        """The assets for which a tick of the location's sensor requests a run."""
         sensor = change_sensor(f"{location.module}_sensor", location.assets, root=self.manager.root)
         with dg.DagsterInstance.get() as instance:
             request = tick(sensor, instance)
@@ -61,7 +61,7 @@ class Shop(NamedTuple):
 
 @pytest.fixture
 def shop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Orders that another program writes, a location that keeps them, and a location that sums up what the first keeps."""
+    """Orders that another program writes, a location that keeps them, and a location that sums up the kept orders."""
     (home := tmp_path / "home").mkdir()
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     manager = DeltaIOManager(spark=SimpleNamespace(spark_session=spark), root=str(tmp_path / "lake"))

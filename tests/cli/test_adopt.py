@@ -18,7 +18,7 @@ def shop(tmp_path: Path) -> Path:
 
 
 def adopted(capsys: pytest.CaptureFixture[str], folder: Path, *options: str, code: int = 0) -> dict[str, Any]:
-    """What the command answers about each model, by its name."""
+    """What the command reports about each model, by its name."""
     assert main(["adopt", str(folder), "--json", *options]) == code
     answer = json.loads(capsys.readouterr().out)
     return answer | {"models": {each["model"]: each for each in answer["models"]}}

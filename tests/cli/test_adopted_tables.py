@@ -1,4 +1,4 @@
-"""The tables that `lakehouse adopt` makes of a dbt project hold what dbt gives, and follow their sources."""
+"""The tables that `lakehouse adopt` makes from a dbt project hold what dbt gives, and follow their sources."""
 
 from collections import Counter
 from pathlib import Path

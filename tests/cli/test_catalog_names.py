@@ -1,4 +1,4 @@
-"""What commands say of tables with a catalog name, without Spark: where runs have found the names, by Dagster's log."""
+"""What commands report of tables with a catalog name, without Spark: where runs found the names, by Dagster's log."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ def copies(orders: Changes) -> Merge: ...
 
 @pytest.fixture
 def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory where a catalog has the tables of a module."""
+    """The directory in which a catalog keeps the tables of a module."""
     warehouse = tmp_path / "warehouse"
     append(warehouse, "orders", 1, 2)
     run(warehouse, "copies", "orders")
@@ -40,7 +40,7 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def note(**addresses: str | None) -> None:
-    """What a run of the asset notes."""
+    """Reports to Dagster the addresses that a run of the asset notes."""
     with dg.DagsterInstance.get() as instance:
         noted = {LOCATIONS: dg.MetadataValue.json(addresses)}
         instance.report_runless_asset_event(dg.AssetMaterialization("copies", metadata=noted))
@@ -81,7 +81,7 @@ def test_a_name_that_the_last_run_did_not_find_is_left_out(warehouse: Path, caps
 def test_upkeep_of_a_table_with_a_catalog_name_is_left_to_spark(
     warehouse: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The name may mean another directory by now, and upkeep removes files."""
+    """By now the name may mean another directory, and upkeep removes files."""
     note(orders=f"file:{warehouse}/orders", copies=f"file:{warehouse}/copies")
     assert document(capsys, "upkeep", "--dry-run")["tables"] == []
     assert document(capsys, "upkeep", "copies", "--dry-run", code=1)["code"] == "NOT_OURS"

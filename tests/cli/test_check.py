@@ -65,7 +65,7 @@ BROKEN: dict[str, tuple[str, int, int, str]] = {
     "views.py": (ASSET.format("def v(gold__sound: Changes): ..."), 4, 1, "UNSUPPORTED_ANNOTATION"),
     "keyless.py": (ASSET.format("def w(v: Changes) -> Merge: ..."), 4, 1, "MISSING_KEY"),
 }
-"""Files with a mistake, which is found at a line and a column, with a code."""
+"""Files with a mistake, each with the line, the column and the code that are reported."""
 UNREADABLE: dict[str, tuple[str, int, int, str]] = {
     "gone.py": ("import dagster as dg\nimport nothing_of_this_name\n", 2, 1, "ModuleNotFoundError"),
     "syntax.py": ("def f(:\n", 1, 7, "SyntaxError"),
@@ -74,13 +74,13 @@ UNREADABLE: dict[str, tuple[str, int, int, str]] = {
         *(3, 1, "ValidationError"),
     ),
 }
-"""The same, of files that may define a table of any name."""
+"""The same for files that may define a table of any name."""
 _NUMBERS = count()
 
 
 @pytest.fixture
 def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
-    """Runs the command in a new project, or in the last one, and gives the places and codes of what it finds."""
+    """Runs the command in a new project, or in the last one; returns the places and codes of its findings."""
 
     def make(files: dict[str, str]) -> None:
         name = f"checked_{next(_NUMBERS)}"
@@ -146,7 +146,7 @@ def test_a_line_begins_with_file_line_and_column_and_ends_with_what_to_do(
 
 
 def test_the_columns_of_a_table_are_those_of_its_log_unless_its_code_is_another_now(check: Check) -> None:
-    """A column that an edited function is about to add cannot be known, so nothing is said of it."""
+    """A column that an edited function is about to add is not known yet, so nothing is reported about it."""
     reads = {
         f"gold/{name}.sql": f"CREATE MATERIALIZED VIEW gold.v_{name} AS SELECT {name} FROM copies"
         for name in ("id", "days")

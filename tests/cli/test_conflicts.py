@@ -210,7 +210,7 @@ def test_a_run_waits_while_another_one_has_the_slot_of_its_table(instance: dg.Da
 
 
 def waiting(instance: dg.DagsterInstance, name: str) -> int:
-    """How many steps wait for a slot, once one does; the test's time limit ends a wait in vain."""
+    """How many steps wait for a slot, as soon as one does; if none ever does, the test's time limit ends the wait."""
     while not (count := instance.event_log_storage.get_concurrency_info(name).pending_step_count):
         threading.Event().wait(0.05)
     return count

@@ -1,4 +1,4 @@
-"""`lakehouse explain`: one document, whose verdict is the exit code; all assets in one; and what is not there."""
+"""`lakehouse explain`: one document, whose verdict is the exit code; all assets in one; and unknown assets."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which assets a command line names: keys, Dagster's selections, all, and the chain that is behind."""
+"""Which assets a command line names: keys, Dagster's selections, all, and the chain of tables that are behind."""
 
 import json
 from argparse import Namespace

@@ -1,4 +1,4 @@
-"""The command: what it finds, what it prints, how it ends; each in a process of its own where that is the point."""
+"""The command: what it finds, what it prints, how it ends; in a process of its own where that is what is tested."""
 
 import json
 import os
@@ -32,7 +32,7 @@ OF_THE_MACHINE = [
 
 
 def loaded_by(code: str) -> set[str]:
-    """The modules that a new Python process has loaded at its end, whatever its exit code."""
+    """The modules that a new Python process has loaded by its end, whatever its exit code."""
     text = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint(); print(*sys.modules)"
     answer = subprocess.run([sys.executable, "-c", text], cwd=PROJECT, capture_output=True, text=True, check=True)
     return set(answer.stdout.splitlines()[-1].split())
@@ -64,7 +64,7 @@ def test_the_server_s_supervisor_loads_nothing_but_its_own():
 
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[Path]:
-    """A root that a process has to itself."""
+    """A root whose lock a process holds."""
     lock = Rendezvous(tmp_path).jvm()
     assert lock.take()
     lock.sign("process 4711")

@@ -1,4 +1,4 @@
-"""`lakehouse new`: what it writes loads, and nobody's files are touched."""
+"""`lakehouse new`: what it writes loads, and files that were there before are not touched."""
 
 import io
 import json
@@ -62,7 +62,7 @@ def test_the_project_loads_as_it_was_written(shop: Path):
 def test_tables_keep_deletion_vectors_unless_somebody_says_that_others_read_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, answer: str, policy: dict[str, object]
 ):
-    """A terminal is asked, everybody else has the default."""
+    """At a terminal the user is asked; elsewhere the default is used."""
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

@@ -1,4 +1,4 @@
-"""How answers look: values in, text out; at 80 columns, at 140, in a pipe, with colours and without."""
+"""How answers look: values in, text out; 80 columns wide and 140, in a pipe, with colours and without."""
 
 import io
 import re
@@ -53,7 +53,7 @@ def page(
     late: Sequence[str] = (),
     **more: Any,
 ) -> RenderableType:
-    """The status of tables, some of which are late with their upkeep."""
+    """The status of tables, some of them late with their upkeep."""
     tables = tuple(TableReport(status, due=DUE if status.name in late else ()) for status in statuses)
     return StatusPage(LakehouseStatus(int(NOW * 1000), tables), Comparisons({**compared}), words, **more).view()
 

@@ -1,4 +1,4 @@
-"""`lakehouse run --rebuild`: a table under other columns than before; put back if the run fails; refused elsewhere."""
+"""`lakehouse run --rebuild`: a table gets other columns than before; put back if the run fails; refused elsewhere."""
 
 import sys
 from collections.abc import Callable
@@ -21,7 +21,7 @@ DAYS = dg.StaticPartitionsDefinition(["2013-01-02"])
 
 @pytest.fixture
 def define(local_spark: LocalSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Defines tables; `copies` holds what a function makes of the rows of `orders`."""
+    """Defines tables; `copies` is what a function makes of the rows of `orders`."""
     append(tmp_path / "lake", "orders", 1, 2)
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""`lakehouse run`: the tags that its options stand for, and runs that this process executes; nothing of Spark is started."""
+"""`lakehouse run`: the tags that its options stand for, and runs that this process executes; Spark is not started."""
 
 import json
 import time
@@ -72,7 +72,7 @@ defs = incremental(dg.Definitions(
 
 @pytest.fixture
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A file with definitions, of which `copies` has read everything."""
+    """A file with definitions; its table `copies` has read everything."""
     root = tmp_path / "lake"
     append(root, "orders", 1, 2)
     (home := tmp_path / "home").mkdir()
@@ -184,7 +184,7 @@ def test_with_a_daemon_the_run_waits_in_the_queue_and_is_followed_to_its_end(
                 instance.add_daemon_heartbeat(DaemonHeartbeat(time.time(), daemon.daemon_type(), "id", []))
                 list(daemon.run_iteration(workspace))
 
-    with dg.DagsterInstance.get() as instance:  # it makes the databases, which two must not do at once
+    with dg.DagsterInstance.get() as instance:  # it creates the databases, which two threads must not do at once
         instance.get_runs(limit=1)
     thread = Thread(target=take_runs)
     thread.start()

@@ -1,4 +1,4 @@
-"""What the command says of tables, by real logs; nothing of Spark is loaded."""
+"""What the command reports of tables, by real logs; Spark is not loaded."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ from tests.support.marked_tables import append, run
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """A source at version 1, of which `gold/copies` has read version 0, and `totals` all of `gold/copies`."""
+    """A source at version 1; `gold/copies` has read it up to version 0, and `totals` has read all of `gold/copies`."""
     append(tmp_path, "orders", 1, 2)
     run(tmp_path, "gold/copies", "orders")
     run(tmp_path, "totals", "gold/copies")
@@ -162,7 +162,7 @@ def test_the_tables_that_are_compared_because_their_code_changed_are_named(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    # The module is written twice in one second, so Python would take its old bytecode.
+    # The module is written twice in one second, so Python would use its old bytecode.
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     file = tmp_path / "shop_of_status.py"
 

@@ -1,4 +1,4 @@
-"""When `lakehouse status` says that tables were compared with a recompute: by a real instance of Dagster, without Spark."""
+"""When `lakehouse status` reports tables as compared with a recompute: by a real Dagster instance, without Spark."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ def kept(orders: Changes) -> Append: ...
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A module with definitions whose tables are there."""
+    """A module with definitions whose tables exist."""
     root = tmp_path / "lake"
     append(root, "orders", 1, 2)
     run(root, "copies", "orders")
@@ -81,7 +81,7 @@ def test_a_table_that_was_never_compared_says_never_and_one_that_differed_ends_w
 
     never = {"at": None, "equal": None, "of": "", "impossible": None}
     assert compared(document(capsys, module))["copies"] == never
-    report(passed=False)  # it could not be made
+    report(passed=False)  # the comparison could not be made
     assert compared(document(capsys, module))["copies"] == never
     assert main(["status", "-m", module]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "copies " in line and "next" not in line]

@@ -1,4 +1,4 @@
-"""`lakehouse status --html`: one page, with everything in it and nothing that anybody could smuggle in."""
+"""`lakehouse status --html`: one page that contains everything, and lets no text that others wrote act as HTML."""
 
 import json
 import re
@@ -24,7 +24,7 @@ VOID = {"meta", "wbr", "rect", "br"}
 
 
 class Page(HTMLParser):
-    """The elements of a page with their attributes, and its text; elements have to be nested as they are closed."""
+    """The elements of a page with their attributes, and its text; end tags must match their start tags."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
-    """`silver/orders` is behind, `gold/late` holds back what it has not read, `gold/daily` has lost attempts."""
+    """`silver/orders` is behind, `gold/late` holds back files that it has not read, `gold/daily` has lost attempts."""
     root = tmp_path / "lake"
     append(root, "bronze/orders", 1, 2)
     run(root, "silver/orders", "bronze/orders")
@@ -104,7 +104,7 @@ def test_the_page_says_what_tables_readers_and_runs_are_and_needs_no_other_file_
 
 
 def hostile_page() -> str:
-    """A page in which everything that others name is hostile."""
+    """A page on which every text that others choose is hostile."""
     reads = (SourcePosition(HOSTILE, 1, 2, 1, NOW - DAY, NOW - 1), SourcePosition(HOSTILE, 1, 2, gap=HOSTILE))
     status = TableStatus(f"{HOSTILE}/{HOSTILE}", 1, NOW, "r", (), reads, new_code=NewCode(HOSTILE, 1))
     unreadable = TableStatus(HOSTILE, None, None, problem=HOSTILE)

@@ -1,6 +1,6 @@
-"""One process whose Connect server, on a port of its own, is restarted and killed under its runs.
+"""One process whose Connect server, on a port of its own, is restarted and killed during its runs.
 
-The tables are on a file system that only Spark reaches: a view of a directory, which Hadoop brings.
+The tables are on a file system that only Spark reaches: Hadoop's view of a directory.
 """
 
 import json
@@ -78,7 +78,7 @@ INSTANCE = dg.DagsterInstance.ephemeral()
 
 
 def run() -> str:
-    """One run with resources of its own, as each run of Dagster has; "" or what its step failed with."""
+    """One run with resources of its own, as each run of Dagster has; the message with which its step failed, or ""."""
     manager = DeltaIOManager(spark=ClusterSpark(), root=ROOT)
     result = dg.materialize(
         [orders, copies], resources={"io_manager": manager}, instance=INSTANCE, raise_on_error=False
@@ -122,7 +122,7 @@ def main() -> None:
         SERVER.kill()
     sys.stdout.write(json.dumps(said) + "\n")
     sys.stdout.flush()
-    os._exit(0)  # at its end PySpark would wait ten minutes for the servers of its sessions, which are gone
+    os._exit(0)  # at exit PySpark would wait ten minutes for the servers of its sessions, which are gone
 
 
 main()

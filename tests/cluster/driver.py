@@ -1,4 +1,4 @@
-"""A process with a Spark driver of its own, which does to the shop what a test tells it to."""
+"""A process with a Spark driver of its own, which acts on the shop as a test orders."""
 
 import json
 import sys
@@ -19,9 +19,9 @@ class Place:
     """Where a driver's tables are, and what it shares with other processes.
 
     Args:
-        directory: For Dagster's history and the files by which processes wait for each other.
-        root: Where the tables are.
-        schema: Instead of that, the schema of their catalog names.
+        directory: The directory for Dagster's history and for the files by which processes wait for each other.
+        root: The root of the tables.
+        schema: The schema of the tables' catalog names, instead of a root.
     """
 
     directory: str
@@ -37,13 +37,13 @@ class Driver:
     directory: Path
 
     def tell(self, act: str, *given: str) -> None:
-        """Has it do something (`driver_process.py` has the acts), without waiting."""
+        """Orders an act (`driver_process.py` lists the acts) without waiting for it."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps([act, *given]) + "\n")
         self.process.stdin.flush()
 
     def answer(self) -> Any:
-        """What came of the oldest act that was not answered yet."""
+        """The result of the oldest act that was not answered yet."""
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, f"the driver has ended:\n{(self.directory / 'log').read_text()[-3000:]}"
@@ -56,13 +56,13 @@ class Driver:
 
 @contextmanager
 def driver(place: Place, name: str, settings: Mapping[str, str], *options: str) -> Generator[Driver]:
-    """A classic driver with the settings of this machine, and with others on top.
+    """A classic driver with the settings of this machine and further settings.
 
     Args:
         place: Where its tables are.
         name: Its own name among the drivers of a test.
-        settings: Spark's.
-        options: Of `driver_process.py`.
+        settings: Further settings of Spark.
+        options: The options of `driver_process.py`.
     """
     directory = Path(place.directory) / name
     own = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2", "spark.app.name": name}

@@ -1,6 +1,6 @@
-"""The process of a driver: it does what each line of its standard input says, and answers with a line.
+"""The process of a driver: it carries out the act in each line of its standard input, and answers with a line.
 
-With `--meet` it begins each commit together with another such process; with `--checked` it has one more table, whose
+With `--meet` it begins each commit together with another such process; with `--checked` it has a further table, whose
 rows go through a Python function on the executors.
 """
 
@@ -35,7 +35,7 @@ GRAPH = list(SHOP if PLACE.schema is None else in_schema(PLACE.schema))
 
 @dg.asset(metadata=Table(key="id"))
 def checked(orders: Changes) -> Merge:
-    """The orders, by way of a Python function that may be held up: `hold` there becomes the session of its worker."""
+    """The orders, through a Python function; if `hold` exists, it becomes `held`, which names the waiting worker."""
     hold, held = DIRECTORY / "hold", DIRECTORY / "held"
 
     def held_up(v: int) -> int:
@@ -52,7 +52,7 @@ def checked(orders: Changes) -> Merge:
 
 
 def identifier(name: str) -> str:
-    """A table as SQL names it."""
+    """The name of a table in SQL."""
     table = CodeLocation.of(GRAPH, lambda _: Location(PLACE.root))[dg.AssetKey(name)]
     return table.ref_below(Location(PLACE.root)).identifier
 
@@ -66,7 +66,7 @@ def sql(statement: str) -> None:
 
 
 def run(*names: str) -> str:
-    """A run with resources of its own, as each run of Dagster has; "" or what its steps failed with."""
+    """A run with resources of its own, as each run of Dagster has; the messages with which its steps failed, or ""."""
     result = dg.materialize(
         GRAPH,
         selection=[dg.AssetKey(name) for name in names],
@@ -91,7 +91,7 @@ ACTS = {"sql": sql, "run": run, "versions": versions, "wrong": lambda: wrong(row
 
 
 def together(execute: Callable[..., None]) -> Callable[..., None]:
-    """A commit that begins when two processes are about to write what follows the same version of a table."""
+    """Wraps a commit: it begins once two processes are about to write on top of the same version of a table."""
 
     def when_both_are_here(spark: Any, statement: Any, run: Any, mark: Mark) -> None:
         meeting = DIRECTORY / "meetings" / mark.asset / str(mark.base)

@@ -1,7 +1,7 @@
-"""One run of Dagster in a process of its own, as a pod of Kubernetes is: its Spark is the server at SPARK_REMOTE.
+"""One run of Dagster in a process of its own, like a pod of Kubernetes: its Spark is the server at SPARK_REMOTE.
 
-It follows `orders` into the table that the command line names, by an aggregate, in which a change that is applied twice
-shows. With a third argument it waits within the asset's function until the file `go` is there.
+It follows `orders` into the table that the command line names, by an aggregate, which shows whether a change is applied
+twice. With a third argument it waits within the asset's function until the file `go` exists.
 """
 
 import os
@@ -34,4 +34,4 @@ with dg.DagsterInstance.get() as instance:
     for of in failures:
         sys.stdout.write(str(of.user_failure_data.description if of.user_failure_data else of.error))
 sys.stdout.flush()
-os._exit(0)  # at its end PySpark would wait ten minutes for a server that is gone
+os._exit(0)  # at exit PySpark would wait ten minutes for a server that is gone

@@ -1,4 +1,4 @@
-"""Programs that a test starts: each in a session of its own, and gone with all that it started when the test ends."""
+"""Programs that a test starts, each in a session of its own; at the end of the test all that they started ends too."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ def free_port() -> int:
 
 
 def java_command(main: str, *arguments: str, memory: str, jars: Sequence[Path] = ()) -> list[str]:
-    """The command of a class that is in pyspark's jars or in others."""
+    """The command that runs a class from pyspark's jars or from other jars."""
     program = java()
     assert program is not None
     path = ":".join(map(str, [*jars, spark_home() / "jars" / "*"]))
@@ -31,7 +31,7 @@ def java_command(main: str, *arguments: str, memory: str, jars: Sequence[Path] =
 def running(
     command: Sequence[str], directory: Path, environment: Mapping[str, str]
 ) -> Generator["subprocess.Popen[str]"]:
-    """A program with this directory as its own; what it says is in the file `log` there."""
+    """Runs a program in this directory; its output is in the file `log` there."""
     directory.mkdir(parents=True, exist_ok=True)
     with (directory / "log").open("a") as log:
         process = subprocess.Popen(
@@ -52,7 +52,7 @@ def running(
 
 
 def kill(group: int) -> None:
-    """Ends a program, and what it started, without a word."""
+    """Kills a program and all that it started, without warning."""
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
 

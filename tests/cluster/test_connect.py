@@ -1,4 +1,4 @@
-"""A Spark Connect server of one's own: restarted between two runs of a process, and killed under a run."""
+"""A user's own Spark Connect server: restarted between two runs of a process, and killed during a run."""
 
 import json
 import os
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
 
 def test_a_process_lives_through_the_restarts_of_its_server(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.cluster.connect_client", str(tmp_path)]
-    # Set before PySpark is imported, as where a cluster's processes are started.
+    # Set before PySpark is imported, as in the environment of a cluster's processes.
     remote = {"SPARK_REMOTE": f"sc://127.0.0.1:{free_port()}", "SPARK_CONNECT_MODE_ENABLED": "1"}
     answer = subprocess.run(
         command, cwd=PROJECT, env=os.environ | remote, capture_output=True, text=True, timeout=1200, check=False

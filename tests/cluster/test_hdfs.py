@@ -1,4 +1,4 @@
-"""Tables on HDFS, with two drivers that make the same tables at the same time."""
+"""Tables on HDFS, with two drivers that write the same tables at the same time."""
 
 import json
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""Tables with a name in a Hive metastore: made by one process, carried on by another, followed by the sensor."""
+"""Tables with a name in a Hive metastore: created by one process, continued by another, followed by the sensor."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Several run processes and one Connect server for all of them, restarted under them: Dagster on Kubernetes."""
+"""Dagster as on Kubernetes: several run processes share one Connect server, which is restarted while they run."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
 
 @contextmanager
 def server(directory: Path, port: int) -> Generator[None]:
-    """A server whose tables are on a file system that only Spark reaches: a view of a directory, which Hadoop brings."""
+    """A server whose tables are on a file system that only Spark reaches: Hadoop's view of a directory."""
     program = java()
     assert program is not None
     own = {
@@ -50,7 +50,7 @@ def start(directory: Path, port: int, table: str, *waits: str) -> "subprocess.Po
 
 
 def ended(run: "subprocess.Popen[str]") -> str:
-    """What the run failed with; "" if it did not."""
+    """The message with which the run failed; "" if it succeeded."""
     said, errors = run.communicate(timeout=600)
     assert run.returncode == 0, errors[-4000:]
     return said

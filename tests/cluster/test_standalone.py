@@ -1,4 +1,4 @@
-"""A cluster of a master and two workers: the graph on its executors, and one of them killed with its worker."""
+"""A cluster of a master and two workers: the graph runs on its executors, and one is killed along with its worker."""
 
 import http.client
 import json
@@ -28,19 +28,19 @@ class Cluster:
 
     Args:
         url: Its address for drivers and workers.
-        page: The port of its pages.
+        page: The port of its web pages.
     """
 
     url: str
     page: int
 
     def workers(self) -> int:
-        """How many live."""
+        """How many workers are alive."""
         connection = http.client.HTTPConnection("127.0.0.1", self.page, timeout=10)
         try:
             connection.request("GET", "/json/")
             return int(json.load(connection.getresponse())["aliveworkers"])
-        except (OSError, ValueError):  # its pages are there before this one
+        except (OSError, ValueError):  # the master serves other pages before this one
             return 0
         finally:
             connection.close()
@@ -53,7 +53,7 @@ def cluster(directory: Path) -> Generator[Cluster]:
     environment = {
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SCALA_VERSION": "2.13",  # Spark's start scripts say so, and a worker asks for it
+        "SPARK_SCALA_VERSION": "2.13",  # Spark's start scripts set it, and a worker needs it
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": str(PROJECT),
     }
@@ -91,7 +91,7 @@ def test_a_worker_that_is_killed_under_a_run_takes_nothing_with_it(tmp_path: Pat
             hold.touch()
             shop.tell("run", *NAMES, "checked")
             until("a task on an executor", lambda: held.exists() and held.read_text().endswith("\n"))
-            kill(int(held.read_text()))  # a worker, its executor and the Python of that
+            kill(int(held.read_text()))  # a worker, its executor and the executor's Python
             assert shop.answer() == ""
             assert spark.workers() == WORKERS - 1
             assert shop.ask("wrong") == []

@@ -1,4 +1,4 @@
-"""What a failed commit means: each conflict of Delta, in every wrapping it arrives in, and what only looks like one."""
+"""What a failed commit means: each Delta conflict, however it is wrapped, and errors that only look like a conflict."""
 
 import re
 from collections.abc import Callable
@@ -175,7 +175,7 @@ WORDS = [
 @for_each("words", WORDS)
 @for_each("speaker", SPEAKERS.values())
 def test_the_assets_own_words_are_no_evidence(speaker: Callable[[str], BaseException], words: str):
-    """It would fail the same way again: to try it eight times and call it a conflict helps nobody."""
+    """Such an error would be raised again: to try eight times and call it a conflict helps no user."""
     assert classify(speaker(words)).kind is ConflictKind.NOT_A_CONFLICT
 
 
@@ -207,7 +207,7 @@ def test_each_cause_is_looked_at_once_though_they_refer_to_each_other():
 
 
 class Mute(Exception):  # noqa: N818
-    """As Py4J's and PySpark's are when the JVM that holds their text is gone."""
+    """Like the errors of Py4J and PySpark when the JVM that holds their text is gone."""
 
     __module__ = PY4J
 

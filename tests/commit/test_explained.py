@@ -1,4 +1,4 @@
-"""What an error of Spark or Delta is told as: only a closed list is called temporary and tried again."""
+"""How an error of Spark or Delta is explained: only those of a closed list are called temporary and tried again."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ CONFLICTS = {
     "DELTA_TABLE_ALREADY_EXISTS",
     "DELTA_PATH_EXISTS",
 }
-"""The conditions after which a run looks at the table and plans once more: a rival may have committed."""
+"""The conditions after which a run looks at the table and plans once more, because a rival may have committed."""
 FILES_GONE = {"DELTA_FILE_NOT_FOUND"}
 """The conditions of a file that VACUUM may have removed: the next run reads a newer version."""
 EXPIRED = {"DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION"}
@@ -49,12 +49,12 @@ WRAPPED: dict[str, Callable[[str, str], BaseException]] = {
     ),
 }
 QUOTED = [text for text in EXAMPLES if not text.startswith("[") and "(" not in text]
-"""What Delta's sentence may quote of a value, a path or another error, and what means something elsewhere."""
+"""Texts that Delta's sentence may quote from a value, a path or another error, and that mean something elsewhere."""
 
 
 def conditions() -> dict[str, str]:
-    """Every error condition of this Delta with its SQLSTATE, those of subclasses in their full name."""
-    jar = DIRECTORY / delta_jars()[0].file_name  # beside those for other versions of Spark
+    """Every error condition of this Delta with its SQLSTATE; conditions of subclasses have their full names."""
+    jar = DIRECTORY / delta_jars()[0].file_name  # next to those for other versions of Spark
     known: dict[str, Any] = json.loads(ZipFile(jar).read("error/delta-error-classes.json"))
 
     def named() -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
-"""An attempt that was lost to a rival: the next one, or an error, and then nothing is written.
+"""An attempt that was lost to a rival: either another attempt follows, or an error, and then nothing is written.
 
-What every change is held to; tests/commit/test_rivals.py has the rest.
+Requirements on every change of the code; tests/commit/test_rivals.py has the rest.
 """
 
 from functools import partial
@@ -34,7 +34,7 @@ def test_a_write_gives_up_after_its_attempts_and_nothing_is_written(moved_lake: 
 
 @pytest.mark.slow
 def test_a_write_gives_up_after_its_deadline_and_nothing_is_written(moved_lake: Lake) -> None:
-    """All of its attempts count together: after 150 seconds there is time for another, after 300 there is none."""
+    """The time of all attempts counts together: after 150 seconds another one is made, after 300 none."""
     time = [1000.0]
 
     def lost() -> None:
@@ -75,7 +75,7 @@ def test_a_rival_in_the_same_rows_is_an_error_where_the_table_says_so(moved_lake
         raises_code("CONFLICT", match=r"on_same_rows='fail': decide which of the two owns the rows") as raised,
     ):
         step.commit(write, moved_lake.retry, NO_WAIT)
-    assert raised.value.attempts == 2  # another row was no reason
+    assert raised.value.attempts == 2  # the rival of another row did not end the run
     assert own(moved_lake, step) == [] and moved_lake.rows("copy")[0] == (1, "a", 99)
 
 

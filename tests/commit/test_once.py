@@ -113,7 +113,7 @@ def test_runs_at_the_same_moment_in_one_process_apply_every_change_once(lake: La
 
 @pytest.mark.parametrize("asset", [pytest.param(copy, id="merge"), slow(past, id="history")])
 def test_a_lost_answer_is_found_in_the_log(lake: Lake, monkeypatch: pytest.MonkeyPatch, asset: Any) -> None:
-    """The commit lands and the caller is told that the connection broke; the store may list the commit late."""
+    """The commit lands, but the caller gets a connection error; and the store may list the commit late."""
     name = asset.__name__
     lake.create("src", ROWS, SRC)
     lake.materialize(asset, Table(key="id"))
@@ -160,7 +160,7 @@ def test_another_program_that_writes_our_application_id_is_recognised(lake: Lake
     with raises_code("FOREIGN_APPLICATION_ID", match="another program"):
         lake.materialize(copy, Table(key="id"))
     assert lake.rows("copy") == ROWS
-    if remedy == "a RESTORE":  # both as the error says
+    if remedy == "a RESTORE":  # the error names both remedies
         lake.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('another' = 'epoch')")
         lake.sql(f"RESTORE TABLE {{copy}} TO VERSION AS OF {lake.version('copy') - 1}")
         lake.materialize(copy, Table(key="id"))

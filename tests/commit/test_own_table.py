@@ -1,4 +1,4 @@
-"""What becomes of the asset's own table while it is written, or while nobody writes to it."""
+"""What becomes of the asset's own table while it is written, or while no run writes to it."""
 
 import re
 import shutil
@@ -25,7 +25,7 @@ ROWS = [(1, "a", 10), (2, "b", 20)]
 BY_G = Table(key="id", partition_by="g")
 
 LEFT = "part-00000-a0a0a0a0-1111-2222-3333-444444444444-c000.snappy.parquet"
-"""A data file as Delta names its files."""
+"""The name of a data file, as Delta gives it."""
 
 
 def of(g: str) -> Slice:
@@ -42,7 +42,7 @@ def followed(src: Changes) -> Append:
 
 @pytest.mark.slow
 def test_a_new_partition_of_a_table_whose_log_was_cleaned_is_not_in_somebody_elses(lake: Lake) -> None:
-    """Another program has changed rows since, and no own commit is left that says whose the table is."""
+    """Another program has changed rows since, and no own commit is left that shows whose table it is."""
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, BY_G, slice=of("a"))
     cleaned(lake, "copy")
@@ -52,7 +52,7 @@ def test_a_new_partition_of_a_table_whose_log_was_cleaned_is_not_in_somebody_els
 
 @pytest.mark.slow
 def test_rows_that_other_partition_keys_had_are_not_appended_once_more(lake: Lake) -> None:
-    """The definition was of months, say, and is of days now: none of the new keys has a position."""
+    """The partitions were months, for example, and are days now: none of the new keys has a position."""
     lake.create("src", ROWS, SRC)
     table = Table(partition_by="g")
     lake.materialize(followed, table, slice=Slice((PartitionKey("a month", {"g": "a"}, {}),)))
@@ -120,7 +120,7 @@ def test_two_partitions_that_create_the_table_where_a_dead_writer_left_files(lak
 @pytest.mark.slow
 @pytest.mark.parametrize("mapping", ["none", "name"])
 def test_overlapping_partitions_that_create_the_table_where_a_dead_writer_left_files(lake: Lake, mapping: str) -> None:
-    """Neither reads changes, so no position tells that a row is there already."""
+    """Neither run reads changes, so no position shows that a row is already in the table."""
     if not hasattr(lake.spark, "sparkContext"):
         pytest.skip("the rival is let in by the JVM in this process")
     lake.create("src", ROWS, SRC)
@@ -132,7 +132,7 @@ def test_overlapping_partitions_that_create_the_table_where_a_dead_writer_left_f
     both = Slice(tuple(PartitionKey(g, {"g": g}, {}) for g in "ab"))
     beside, other = ready(lake, added, table, name="added", slice=both)
     acts = [lambda: committed(beside.commit(other, lake.retry, NO_WAIT))]
-    if mapping == "name":  # the first transaction makes the table, the rival comes before the second
+    if mapping == "name":  # the first transaction creates the table; the rival comes before the second
         acts.insert(0, lambda: None)
     with rivals(lake.spark, *acts, before="snapshot") as ran:
         step.commit(write, lake.retry, NO_WAIT)
@@ -142,7 +142,7 @@ def test_overlapping_partitions_that_create_the_table_where_a_dead_writer_left_f
 
 @pytest.mark.slow
 def test_an_append_that_makes_a_mapped_table_is_there_once_whoever_wrote_to_it_meanwhile(lake: Lake) -> None:
-    """Such a table is made in two commits, and somebody else may write between them."""
+    """Such a table is made in two commits, and another program may write between them."""
     if not hasattr(lake.spark, "sparkContext"):
         pytest.skip("the rival is let in by the JVM in this process")
     lake.create("src", ROWS, SRC)
@@ -184,7 +184,7 @@ def test_an_error_behind_the_commit_does_not_say_that_nothing_was_written(lake: 
 
 
 def later(days: float) -> int:
-    """In so many days from now."""
+    """The moment that many days from now."""
     return int((time.time() + days * 24 * 60 * 60) * 1000)
 
 
@@ -203,7 +203,7 @@ def test_a_position_that_others_bury_is_put_down_again(lake: Lake) -> None:
 
 
 def test_a_position_is_put_down_again_before_log_cleanup_could_reach_it(lake: Lake) -> None:
-    """The next commit of somebody else may be one of many, and the last before the log is cleaned."""
+    """Commits of others may come in large numbers, and the log may be cleaned right after the next one."""
     lake.create("src", ROWS, SRC)
     lake.materialize(log)
     assert isinstance(lake.materialize(log, now=later(days=6)), Unchanged)
@@ -212,7 +212,7 @@ def test_a_position_is_put_down_again_before_log_cleanup_could_reach_it(lake: La
 
 
 def test_a_position_is_taken_along_before_the_cleanup_of_its_source_could_reach_it(lake: Lake) -> None:
-    """However few the commits without rows that it lags behind."""
+    """Even if it lags behind only a few commits, none of which changed a row."""
     lake.create("src", ROWS, SRC)
     lake.materialize(log)
     lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('of' = 'theirs')")
@@ -239,7 +239,7 @@ def test_a_partition_that_was_never_written_begins_also_where_the_log_was_cleane
     for _ in range(2):
         lake.materialize(followed, table, slice=of(groups[-1]))
         assert sorted(row[1] for row in lake.rows("followed")) == list(groups)
-    with raises_code("GAP", match="log was cleaned up"):  # its rows are there, and its position is not
+    with raises_code("GAP", match="log was cleaned up"):  # its rows are in the table, but its position is lost
         lake.materialize(followed, table, slice=of("a"))
 
 
@@ -253,7 +253,7 @@ def test_a_partition_s_append_brings_new_columns(lake: Lake) -> None:
     lake.materialize(added, table, name="t", slice=of("a"))
     lake.materialize(wider, table, name="t", slice=of("b"))
     assert lake.rows("t") == [(1, "a", 10, None), (2, "b", 20, 40)]
-    with raises_code("BROKEN_PROMISE"):  # an Append takes back no row, so it gives it no value either
+    with raises_code("BROKEN_PROMISE"):  # an Append cannot rewrite a row, so it cannot fill in the new value either
         lake.materialize(wider, table, name="t", slice=of("a"))
 
 

@@ -1,4 +1,4 @@
-"""Rivals that commit at the worst moment: what each of them costs, and what is told about it."""
+"""Rivals that commit at the worst moment: what each of them costs, and what is reported about it."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.race
 
 
 class Lost(NamedTuple):
-    """A rival that defeats the first attempt, what is found about it, and the rows in the end."""
+    """A rival that defeats the first attempt, what is found out about it, and the rows at the end."""
 
     statement: str
     kind: ConflictKind
@@ -57,11 +57,11 @@ LOST = {
 
 @pytest.fixture(params=["few keys", "in one pass"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type:
-    """How the rows that differ are replaced: by what their keys are, or by a join with the table."""
+    """How the rows that differ are replaced: by the literals of their keys, or by a join with the table."""
     if request.param == "few keys":
         return ReplaceRows
     replace_in_one_pass(monkeypatch)
-    # To switch vectors on would be a commit of the table, which has to stand where the rivals' versions count from.
+    # Switching vectors on would be a commit, and the versions of the rivals are counted from the unchanged table.
     monkeypatch.setattr(Head, "has_vectors", True)
     return ReplaceMatched
 
@@ -119,7 +119,7 @@ def test_a_rival_that_replaces_the_rows_makes_the_inputs_stale(moved_lake: Lake)
 
 
 def test_what_is_no_hindrance_to_delta_costs_no_attempt(moved_lake: Lake) -> None:
-    """Deletion vectors that are switched on meanwhile, other rows that go; whatever happens, beside a blind append."""
+    """Vectors are switched on meanwhile; other rows are deleted; and, for a blind append, rows are updated."""
     step, write = ready(moved_lake)
     vectors = "ALTER TABLE {copy} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     with rivals(moved_lake.spark, partial(moved_lake.sql, vectors)) as ran:
@@ -142,7 +142,7 @@ def test_what_is_no_hindrance_to_delta_costs_no_attempt(moved_lake: Lake) -> Non
 
 
 class StaleBase(NamedTuple):
-    """A rival whom Delta's check does not see, because it commits before the transaction has its snapshot."""
+    """A rival that Delta's check does not see, because it commits before the transaction takes its snapshot."""
 
     statement: str
     commits: int
@@ -166,7 +166,7 @@ def test_a_rival_between_our_comparison_and_delta_s_snapshot_is_seen(moved_lake:
 
 
 def test_a_key_that_a_rival_appends_beside_ours_is_there_once(lake: Lake) -> None:
-    """Both appends are blind to Delta, so both commit; the rows of touched keys are ours in the end."""
+    """Both appends are blind to Delta, so both commit; in the end the rows of touched keys are ours."""
     lake.create("src", [(1, "a", 10)], SRC)
     lake.materialize(copy, KEYED)
     lake.insert("src", [(2, "b", 20)])

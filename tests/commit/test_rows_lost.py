@@ -1,4 +1,4 @@
-"""Rows that a plan had computed are gone with their executor: the write is planned again, from the same inputs."""
+"""Rows that a plan had computed are lost with their executor: the write is planned again, from the same inputs."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def followed(src: Changes) -> Merge:
 
 
 def losing(monkeypatch: pytest.MonkeyPatch, lake: Lake, times: int) -> list[int]:
-    """Lets the JVM forget the rows of each local checkpoint, as it does when their executor dies, so many times."""
+    """Lets the JVM forget the rows of a local checkpoint, as it does when their executor dies, up to `times` times."""
     losses = list[int]()
     computed: Any = by_key.compute_once
 
@@ -33,7 +33,7 @@ def losing(monkeypatch: pytest.MonkeyPatch, lake: Lake, times: int) -> list[int]
                 block.unpersist(True)
         return rows
 
-    # Rows are lost between the comparison that has computed them and the statement that writes them.
+    # Rows are lost between the comparison that computed them and the statement that writes them.
     monkeypatch.setattr(by_key, "compute_once", compute_once)
     return losses
 

@@ -1,7 +1,7 @@
-"""Concurrent writers of one table, through our commit and beside it: what they did is what some serial order does.
+"""Concurrent writers of one table, with our commit and without it: their effect is that of some serial order.
 
-The order is the log's. The judge (tests/support/serial_histories.py) is told what each writer was promised, and knows
-nothing of us.
+The order is the log's. The judge (tests/support/serial_histories.py) is given what each writer was promised, and does
+not use the library.
 """
 
 import os
@@ -50,7 +50,7 @@ def test_writers_at_the_same_time_leave_a_serial_history(lake: Lake, table: str,
 @pytest.mark.parametrize("seed", range(HISTORIES))
 @pytest.mark.parametrize("table", TABLES)
 def test_writers_in_processes_of_their_own_leave_a_serial_history(house: House, table: str, seed: int) -> None:
-    """They share the server of their root, and begin together."""
+    """They share the server of their root, and begin at the same time."""
     name = f"{table.replace(' ', '_')}_{seed}"
     said = [Answer(**one) for one in house.run("begin", name, table, str(seed))["said"]]
     started = [house.start("write", name, table, *one) for one in random.Random(seed).sample(CAST, len(CAST))]
@@ -63,7 +63,7 @@ def test_writers_in_processes_of_their_own_leave_a_serial_history(house: House, 
 
 
 def test_a_writer_that_overwrites_what_it_did_not_see_is_found(lake: Lake) -> None:
-    """Read, change, overwrite: the rival's row was there, acknowledged, and is gone."""
+    """Read, change, overwrite: the rival's row was in the table, was acknowledged, and is gone."""
     writers, source, said = begun(lake, "no partitions", 0)
     seen = lake.values([*lake.rows("t"), (300, "z", 100)], COLUMNS)
     said += writers.inserting("y")

@@ -1,4 +1,4 @@
-"""Every situation of a run follows from what the log says, as a table: no log and no Spark."""
+"""Every situation of a run follows from what the log shows, as a table of cases: no log and no Spark."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,14 +32,14 @@ SRC = TableRef.at_path("src", "/src")
 
 
 def cursor(epoch: int, upto: int, run: str = "another", **parts: Any) -> Known:
-    """A commit of epoch 1, 2, ... as version `10 * epoch`, which has read its source up to a version."""
+    """The position after the commit of epoch 1, 2, ... at version `10 * epoch`, with its source read up to `upto`."""
     reads = {"src": Position("s", upto)}
     mark = Mark("copies", (), "0", epoch, run, "attempt", 0, None, reads, compared=True)
     return replace(Known.of(mark, 10 * epoch), **parts)
 
 
 def coded(code: Code) -> Known:
-    """A commit that has read as far as the run does, with other or the same code."""
+    """A commit that has read as far as the run does, with the given code."""
     commit = cursor(2, 8)
     return replace(commit, mark=replace(commit.mark, code=code))
 

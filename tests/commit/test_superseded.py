@@ -1,4 +1,4 @@
-"""A run that was overtaken, or repeats one: nothing is added twice, left out, or taken back to older inputs."""
+"""A run that was overtaken, or repeats another: nothing is added twice, left out, or taken back to older inputs."""
 
 import pytest
 from pyspark.sql import DataFrame
@@ -46,7 +46,7 @@ def rows(lake: Lake) -> Lake:
 def test_a_twin_between_the_looks_at_the_position_and_at_the_epoch_is_noticed(
     rows: Lake, monkeypatch: pytest.MonkeyPatch, *, there: bool
 ) -> None:
-    """Else its epoch would be taken for that of the position, and its rows be added once more."""
+    """Otherwise its epoch would be taken for that of the position, and its rows would be added once more."""
 
     def landed(src: Changes) -> Append:
         return Append(src.appended())
@@ -64,7 +64,7 @@ def test_a_twin_between_the_looks_at_the_position_and_at_the_epoch_is_noticed(
         rows.materialize(landed, BY_G, slice=of("p"))
     rows.insert("src", [(3, "p", 30)])
     with monkeypatch.context() as patched:
-        # The two looks are one call of `find_cursor`, without a phase between them.
+        # The position and the epoch are read in one call of `find_cursor`, without a phase in between.
         patched.setattr(FileLog, "epoch", behind_a_twin)
         step = rows.begin(landed, BY_G, slice=of("p"))
     outcome = step.commit(landed(**rows.read(step, landed)), rows.retry, NO_WAIT)
@@ -108,7 +108,7 @@ def test_an_append_beside_another_run_of_it_is_not_taken_for_done(rows: Lake) ->
     with raises_code("OVERTAKEN") as told:
         step.commit(write, rows.retry, NO_WAIT)
     assert told.value.version == other
-    rows.materialize(added)  # as Dagster does then
+    rows.materialize(added)  # as Dagster does after this error
     assert len(rows.rows("added")) == 6
 
 
@@ -117,7 +117,7 @@ def test_an_append_beside_another_run_of_it_is_not_taken_for_done(rows: Lake) ->
 def test_a_run_with_older_inputs_leaves_the_rows_of_one_that_read_further(
     rows: Lake, mine: tuple[str, ...], theirs: tuple[str, ...]
 ) -> None:
-    """Each set of partitions has a sequence of epochs of its own, so by that they do not meet."""
+    """Each set of partitions has its own sequence of epochs, so the two runs do not meet by their epochs."""
     for partitions in (("p", "q"), mine, theirs):
         rows.materialize(whole, BY_G, slice=of(*partitions))
     rows.sql("UPDATE {src} SET v = v + 1")
@@ -134,7 +134,7 @@ def test_a_run_with_older_inputs_leaves_the_rows_of_one_that_read_further(
 
 @pytest.mark.slow
 def test_rows_of_a_run_of_more_partitions_that_had_read_further_are_not_taken_back_for_good(rows: Lake) -> None:
-    """It committed while ours compared; what is overwritten without a key is not compared row by row afterwards."""
+    """That run committed while ours compared; an overwrite without a key is not compared row by row afterwards."""
     table = Table(partition_by="g")
     rows.materialize(whole, table, slice=of("p", "q"))
     rows.sql("UPDATE {src} SET v = v + 1")
@@ -147,13 +147,13 @@ def test_rows_of_a_run_of_more_partitions_that_had_read_further_are_not_taken_ba
     ):
         step.commit(write, rows.retry, NO_WAIT)
     assert len(ran) == 1
-    rows.materialize(whole, table, slice=of("p"))  # as Dagster does then
+    rows.materialize(whole, table, slice=of("p"))  # as Dagster does after this error
     assert rows.rows("whole") == rows.rows("src")
 
 
 @pytest.mark.slow
 def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken_for_done(rows: Lake) -> None:
-    """A blind append conflicts with nothing, not even with the RESTORE that took the position back."""
+    """A blind append conflicts with nothing, not even with the RESTORE that rolled the position back."""
 
     def landed(src: Changes) -> Append:
         return Append(src.appended())
@@ -183,7 +183,7 @@ def test_rows_from_before_a_restore_beside_those_of_a_run_after_it_are_not_taken
 
 @pytest.mark.slow
 def test_a_partition_that_somebody_overwrote_dynamically_keeps_the_position(rows: Lake) -> None:
-    """Delta's name for it in the commit is its own; an overwrite of everything would end what an Append can tell."""
+    """Delta records it in a form of its own; after an overwrite of everything an Append could not go on."""
 
     def copied(src: Changes) -> Append:
         return Append(src.appended())

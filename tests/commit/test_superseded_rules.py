@@ -1,4 +1,4 @@
-"""What a run of some partitions takes the commits of other sets of them for."""
+"""How a run of some partitions takes the commits of other sets of partitions."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ QUERY = QueryDigest("#a", "#b", "1")
 
 
 def table_at(name: str, table_id: str, version: int) -> TableVersion:
-    """A table at one version, of which no row is read."""
+    """A table at one version; no row of it is read."""
     return TableVersion(None, TableRef.at_path(name, f"/{name}"), table_id, version)  # type: ignore[arg-type]
 
 
@@ -48,7 +48,7 @@ def asset_of(history: History) -> Asset:
 
 
 def run(history: History, after: int = 5, upto: int = AS_OF, partitions: tuple[str, ...] = ("p",)) -> Run:
-    """A run of p that reads what came after version 5, up to version 8."""
+    """A run, by default of p, that reads the changes after version 5, up to version 8."""
     head = history.head()
     assert head is not None
     source = table_at("src", "s", upto)
@@ -72,14 +72,14 @@ def landed(history: History, ours: Run, base: int, *, compared: bool = True) -> 
 
 
 def landed_unseen(history: History, ours: Run, theirs: int) -> int:
-    """Our commit's version, planned before a run of p and q committed, which has read up to `theirs`."""
+    """The version of our commit, planned before a run of p and q committed that has read up to `theirs`."""
     base = history.entries[-1].version
     history.own(theirs, ("p", "q"), epoch=2, compared=True)
     return landed(history, ours, base)
 
 
 def refuse(history: History, ours: Run, own: int) -> None:
-    """As the commit does for its own version."""
+    """Judges a commit as the run does for its own."""
     commit = history.entries[own]
     mark = Mark.from_json(commit.user_metadata)
     assert mark is not None
@@ -112,7 +112,7 @@ def test_one_that_computed_another_query_is_not_done_for_us(history: History, th
 
 
 def mending(history: History, ours: Run, *, everything: bool = False) -> tuple[Run, int]:
-    """Our run behind its commit, just before which somebody else changed rows; and the version of that commit."""
+    """Our run after its commit, just before which another program changed rows; and the version of that commit."""
     ours = replace(ours, together=Reconcile("asked for") if everything else None)
     base = history.entries[-1].version
     history.append()
@@ -130,7 +130,7 @@ def test_one_that_followed_upon_our_commit_has_mended_it(history: History):
 
 
 def test_one_that_followed_upon_our_commit_has_not_mended_what_no_range_tells(history: History):
-    """A full refresh, say: the rival's key is among no changes."""
+    """After a full refresh, for example: the rival's key is not among the changes."""
     ours, done = mending(history, run(history), everything=True)
     history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
     assert superseded_by(history, history.head(), ours, done) is None
@@ -140,7 +140,7 @@ def test_one_that_followed_upon_our_commit_has_not_mended_what_no_range_tells(hi
 
 
 def test_one_behind_which_rows_slipped_is_not_done_for_us(history: History):
-    """It was killed before it could write them again."""
+    """That run was killed before it could write these rows again."""
     ours = run(history)
     base = history.entries[-1].version
     history.append()
@@ -188,7 +188,7 @@ def test_one_that_a_restore_went_back_to_is_done_for_us_all_the_same(history: Hi
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_an_epoch_that_another_program_has_used_is_the_same_whenever_a_run_looks(history: History, *, asked: bool):
-    """Where everything is compared because the code is another, nobody asked for the epoch of the log."""
+    """Where everything is compared because the code changed, the epoch in the log was not looked up."""
     ours = run(history)
     history.transactions[ours.application_id] = 99
     cursor = find_cursor(history, history.head(), history.asset, ("p",), overrides_mark=asked)
@@ -208,7 +208,7 @@ def test_one_that_was_taken_back_has_done_nothing_for_us(history: History):
 
 @pytest.fixture
 def uneven() -> History:
-    """Partition p has read up to version 103, q up to 50."""
+    """Partition p has read up to version 103, and q up to 50."""
     history = History()
     history.own(50, ("q",))
     history.own(50, ("p",))
@@ -217,7 +217,7 @@ def uneven() -> History:
 
 
 def test_one_that_has_taken_a_partition_back_is_not_built_upon(uneven: History):
-    """It read a portion from where q was, and set keys of p to what they were then."""
+    """That run read a portion from the position of q on, and set keys of p to what they were then."""
     ours = run(uneven, 103, 105)
     uneven.own(60, ("p", "q"), compared=True)
     with raises_code("OVERTAKEN"):
@@ -235,7 +235,7 @@ def test_one_that_has_taken_a_partition_back_unseen_is_where_the_next_run_begins
 
 
 def test_one_whose_rows_somebody_else_changed_again_is_not_built_upon(uneven: History):
-    """It was killed before it could write them again, and had begun earlier than this run's range."""
+    """That run was killed before it could write the rows again, and had begun before this run's range."""
     ours = run(uneven, 103, 105)
     uneven.append()
     uneven.own(104, ("p", "q"), base=ours.began_at, compared=True)
@@ -244,7 +244,7 @@ def test_one_whose_rows_somebody_else_changed_again_is_not_built_upon(uneven: Hi
 
 
 def test_one_that_was_planned_before_the_partition_went_further_is_not_built_upon(uneven: History):
-    """It was killed before it could look at what came in between."""
+    """That run was killed before it could look at the commits in between."""
     ours = run(uneven, 103, 105)
     uneven.own(102, ("p", "q"), base=1, compared=True)
     with raises_code("ROLLED_BACK", match="did not see each other"):
@@ -272,7 +272,7 @@ def test_one_from_before_the_asset_had_partitions_is_done_for_a_partition():
 
 @for_each("late", [True, False])
 def test_rows_that_were_appended_in_two_generations_are_not_taken_for_one_range(*, late: bool):
-    """A writer planned before a RESTORE appends after it, beside the run that goes on from what was restored."""
+    """A writer that planned before a RESTORE appends after it, next to the run that goes on from what was restored."""
     history = History()
     history.own(3)
     history.own(5, epoch=2)
@@ -289,7 +289,7 @@ def test_rows_that_were_appended_in_two_generations_are_not_taken_for_one_range(
 
 @for_each("snapshots", [{}, {"rates": table_at("rates", "r", 5)}])
 def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(snapshots: dict[str, TableVersion]):
-    """It was killed, or gave up, before it could write the rival's rows again."""
+    """The first run was killed, or gave up, before it could overwrite the rival's rows."""
     history = History()
     history.own(reads=dict.fromkeys(snapshots, RATES), compared=True)
     ours = replace(run(history, partitions=()), changes=(), snapshots=snapshots)
@@ -300,7 +300,7 @@ def test_a_run_that_is_repeated_does_not_take_a_commit_that_slipped_for_done(sna
 
 
 def test_what_reads_no_changes_is_not_done_by_another_run_that_looked_up_the_same(history: History):
-    """It may have listed files, say, of which there are more by now."""
+    """The run may have listed files, for example, and there may be more of them by now."""
     ours = replace(run(history, partitions=("p",)), changes=(), snapshots={"rates": table_at("rates", "r", 5)})
     history.own(partitions=("p",), reads={"rates": RATES}, epoch=2)
     with raises_code("OVERTAKEN"):
@@ -314,7 +314,7 @@ def test_one_of_another_set_that_looked_up_the_same_is_no_reason_not_to_compare(
 
 
 def test_a_commit_that_is_to_be_mended_and_whose_log_was_cleaned_is_not_gone_on_from():
-    """The table was emptied meanwhile, and only the commit behind that is left: a range would leave a hole."""
+    """The table was emptied meanwhile, and only the commit after that is left: a range would leave a hole."""
     history = History()
     history.own(5)
     ours, done = mending(history, run(history, partitions=()))
@@ -338,7 +338,7 @@ def test_one_that_came_unseen_and_changed_no_row_is_nothing_to_refuse(history: H
 
 
 def test_what_was_written_as_a_whole_is_what_it_says_whoever_came_before(history: History):
-    """An overwrite of the partition leaves no row of the other run."""
+    """An overwrite of the partition leaves no rows of the other run."""
     ours = run(history)
     base = history.entries[-1].version
     history.own(AS_OF, ("p", "q"), epoch=2, compared=True)
@@ -349,7 +349,7 @@ def test_what_was_written_as_a_whole_is_what_it_says_whoever_came_before(history
 
 
 def test_a_commit_that_slipped_is_made_again_though_there_is_nothing_to_read(history: History):
-    """Else whoever looks for something to do would find the slip for ever."""
+    """Otherwise every look for something to do would find this commit to mend, for ever."""
     history.append()
     history.own(5, ("p",), epoch=2, base=1, compared=True)
     ours = run(history)

@@ -1,4 +1,4 @@
-"""Twins, creators, partitions side by side: rivals that are runs of the same asset; and faults that are no rivals."""
+"""Twins, creators, partitions side by side: rivals that are runs of the same asset; and errors that are not rivals."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -54,7 +54,7 @@ def test_a_twin_that_read_less_makes_the_inputs_stale(moved_lake: Lake) -> None:
 
 
 def test_a_thread_that_never_used_the_session_commits_too(moved_lake: Lake) -> None:
-    """Spark keeps the active session per thread; without one it takes a path for a table that is not there."""
+    """Spark keeps the active session per thread; without one it takes a path for a table that does not exist."""
     moved_lake.materialize(log)
     moved_lake.insert("src", [(5, "e", 50)])
     step, write = ready(moved_lake, log, Table())
@@ -63,7 +63,7 @@ def test_a_thread_that_never_used_the_session_commits_too(moved_lake: Lake) -> N
 
 
 class TestCreation:
-    """Of two who create a table the loser becomes an ordinary writer."""
+    """Of two runs that create a table, the loser becomes an ordinary writer."""
 
     def test_a_twin_created_it(self, lake: Lake) -> None:
         lake.create("src", [(1, "a", 10)], SRC)
@@ -131,7 +131,7 @@ def test_a_rival_in_the_same_partition_is_named_with_it_and_one_elsewhere_costs_
         lake.materialize(copy, BY_G_KEYED, slice=one(g))
     lake.sql("UPDATE {src} SET v = v + 10")
     lost = []
-    for g in "ab":  # the same rival once in the other partition, once in ours
+    for g in "ab":  # the same rival, first while we write the other partition, then ours
         step, write = ready(lake, table=BY_G_KEYED, slice=one(g))
         with (
             rivals(lake.spark, partial(lake.sql, "INSERT INTO {copy} VALUES (8, 'b', 8)")) as ran,

@@ -1,4 +1,4 @@
-"""A blind append beside our commit: Serializable refuses our commit, WriteSerializable lets both commit.
+"""A blind append next to our commit: Serializable refuses our commit, WriteSerializable lets both commit.
 
 Databricks creates tables with WriteSerializable. Open-source Delta follows that level where a table's metadata has it.
 In the end both levels hold the same rows.
@@ -29,14 +29,14 @@ def sums(src: Changes) -> Aggregate:
 
 
 class Written(NamedTuple):
-    """An asset, and what its table holds after its second run, if nobody else writes to the table.
+    """An asset, and what its table holds after its second run, if no other program writes to the table.
 
     Args:
         asset: The asset.
         table: Its table.
         rows: What it makes of the source.
-        rival: A row with a key that the second run writes.
-        other: A row with another key, and whether the asset leaves it there.
+        rival: A row with a key that the second run writes, as SQL.
+        other: A row with another key; `leaves_other` is whether the asset leaves it in the table.
     """
 
     asset: Callable[..., Any]
@@ -59,7 +59,7 @@ ASSETS = {
 
 @pytest.fixture
 def at_level(spark: SparkSession, lake: Lake, tmp_path: Path) -> Callable[[Written, Isolation], Lake]:
-    """A lake whose asset has a source to read, and whose table has an isolation level, and was read by nobody."""
+    """A lake whose asset has changes to read, and whose table has an isolation level and has not been read before."""
 
     def at(of: Written, isolation: Isolation) -> Lake:
         first = Lake(spark, tmp_path / "first")
@@ -80,7 +80,7 @@ def at_level(spark: SparkSession, lake: Lake, tmp_path: Path) -> Callable[[Writt
 def test_a_key_that_a_rival_appends_meanwhile_is_ours_in_the_end(
     at_level: Callable[[Written, Isolation], Lake], of: Written, isolation: Isolation
 ) -> None:
-    """Refused and tried again, or committed and corrected in a second commit."""
+    """Our commit is refused and tried again, or committed and then corrected in a second commit."""
     lake, name = at_level(of, isolation), of.asset.__name__
     step, write = ready(lake, of.asset, of.table)
     with rivals(lake.spark, partial(lake.sql, f"INSERT INTO {{{name}}} VALUES {of.rival}")) as ran:
@@ -98,7 +98,7 @@ def test_a_key_that_a_rival_appends_meanwhile_is_ours_in_the_end(
 def test_a_key_of_the_rival_s_own_costs_no_second_commit_unless_the_asset_answers_for_all_rows(
     at_level: Callable[[Written, Isolation], Lake], of: Written, isolation: Isolation
 ) -> None:
-    """An `Aggregate` does once another program has written to its table: its sums may be of that program's making."""
+    """An `Aggregate` does once another program has written to its table: that program may have changed its sums."""
     lake, name = at_level(of, isolation), of.asset.__name__
     step, write = ready(lake, of.asset, of.table)
     with rivals(lake.spark, partial(lake.sql, f"INSERT INTO {{{name}}} VALUES {of.other}")):

@@ -1,4 +1,4 @@
-"""A project in an empty folder, with components in it, as Dagster's own tests of components make one."""
+"""A project in an empty folder, with components in it, made as Dagster's own tests of components make one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from lakehouse import incremental
 
 LAKE = "type: dagster_delta_lakehouse.Lakehouse\nattributes: {root: lake}\n"
 UNSTABLE = ("ignore:.* is currently in (beta|preview)", "ignore:.parse_obj_as. is deprecated")
-"""What Dagster and pydantic say of the code of Dagster's components."""
+"""Warnings of Dagster and pydantic about the code of Dagster's components."""
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def definitions_of(files: dict[str, str]) -> Iterator[dg.Definitions]:
 
 @contextmanager
 def lakehouse_of(files: dict[str, str]) -> Iterator[dg.Definitions]:
-    """The same, with a `Lakehouse`, and complete: as `definitions.py` gives them to Dagster."""
+    """The same with a `Lakehouse`, and complete: as `definitions.py` gives them to Dagster."""
     with definitions_of({"lake/defs.yaml": LAKE, **files}) as definitions:
         complete = incremental(definitions)
         complete.get_repository_def()
@@ -37,10 +37,10 @@ def lakehouse_of(files: dict[str, str]) -> Iterator[dg.Definitions]:
 
 
 def assets_of(definitions: dg.Definitions) -> dict[str, dg.AssetSpec]:
-    """What the definitions say of each asset, by its key."""
+    """The spec of each asset of the definitions, by its key."""
     return {spec.key.to_user_string(): spec for spec in definitions.resolve_all_asset_specs()}
 
 
 def root_of(definitions: dg.Definitions) -> Path:
-    """Where the IO manager has its tables."""
+    """The directory in which the IO manager keeps its tables."""
     return Path((definitions.resources or {})["io_manager"].location.path)

@@ -1,4 +1,4 @@
-"""What YAML says is what the definitions have."""
+"""The definitions contain what the YAML declares."""
 
 import subprocess
 import sys

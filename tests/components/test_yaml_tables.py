@@ -1,4 +1,4 @@
-"""Tables that YAML says all of: their definitions, and what they hold."""
+"""Tables that are defined by YAML alone: their definitions, and what they hold."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -163,7 +163,7 @@ def test_an_extract_that_is_not_there_fails_the_run_and_is_not_tried_again(
 
 @pytest.fixture
 def location(lake: Lake) -> Iterator[tuple[list[Any], dict[str, Any]]]:
-    """The assets of a project on tables of this test, and its resources."""
+    """The assets of a project over tables of this test, and its resources."""
     lake.create("raw/orders", [(1, "bonn", 5), (2, "Bonn", 7), (3, "ulm", 9)], "order_id int, city string, amount int")
     lake.create("raw/customers", [(1, "Bonn"), (2, "Ulm")], "customer_id int, city string")
     files = {
@@ -181,7 +181,7 @@ def location(lake: Lake) -> Iterator[tuple[list[Any], dict[str, Any]]]:
 
 
 def run(location: tuple[list[Any], dict[str, Any]], *keys: str, config: Any = None) -> dict[str, bool]:
-    """Materializes tables, and says which of their comparisons with a recompute passed."""
+    """Materializes tables; returns which of their comparisons with a recompute passed."""
     assets, resources = location
     result = dg.materialize(
         assets,

@@ -1,1 +1,1 @@
-"""Who can conflict with whom, without Spark."""
+"""Which writers can conflict with each other, without Spark."""

@@ -34,7 +34,7 @@ def cell(loser: ConcurrentWrite, winner: ConcurrentWrite, layout: Layout) -> str
 
 
 def of_open_source() -> str:
-    """Every pair on a table without partitions: rows lose to columns."""
+    """Every pair on a table without partitions: the writer in a row loses to the writer in a column."""
     rows = [
         [word(loser), *(cell(ConcurrentWrite(loser), ConcurrentWrite(winner), Layout()) for winner in WINNERS)]
         for loser in LOSERS
@@ -43,7 +43,7 @@ def of_open_source() -> str:
 
 
 def of_partitions() -> str:
-    """What naming partitions does for two changes of a partitioned table."""
+    """The effect of naming partitions on two changes of a partitioned table."""
     change = Operation.CHANGE
     sides = {
         name: [ConcurrentWrite(change, None if one is None else frozenset({one})) for one in pair]

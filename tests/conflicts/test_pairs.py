@@ -1,4 +1,4 @@
-"""Who can meet whom in one table, and which tables' writers share a pool."""
+"""Which writers can meet in one table, and which tables' writers share a pool."""
 
 from dataclasses import replace
 
@@ -134,7 +134,7 @@ writers = st.lists(
 
 @given(writers)
 def test_once_in_its_pool_no_run_is_left_to_meet_another_unprotected(found: list[Writer]):
-    """Whatever conflicts within a location and is no matter of one partition's own runs is avoided by a pool."""
+    """A pool avoids whatever conflicts within a code location, except the conflicts among runs of one partition."""
     pool_of = pools(found)
     pooled = [replace(writer, pool=pool_of.get(writer.location)) for writer in found]
     for pair in conflict_pairs(pooled):

@@ -1,6 +1,6 @@
 """The conflict rules against the published tables, cell by cell, and laws that hold between the cells.
 
-What open-source Delta really answers is asked in tests/upstream.
+tests/upstream compares them with what open-source Delta really does.
 """
 
 from dataclasses import replace
@@ -51,7 +51,7 @@ def severity(foreseen: Foreseen) -> int:
 
 # --- Open-source Delta -----------------------------------------------------------------------------------------
 
-OPEN_SOURCE = [  # loser; what it gets from a winner that is: blind, reading, change, overwrite, OPTIMIZE, CLUSTER BY, RESTORE
+OPEN_SOURCE = [  # loser; what it gets after: blind, reading, change, overwrite, OPTIMIZE, CLUSTER BY, RESTORE
     (blind, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING),
     (reading, ADDED, ADDED, (APPEND, READ), (APPEND, READ), (APPEND, READ), NOTHING, (APPEND, READ)),
     (change, ADDED, ADDED, REWRITTEN, REWRITTEN, REWRITTEN, NOTHING, REWRITTEN),
@@ -133,7 +133,7 @@ def test_of_two_creators_one_loses_and_nobody_loses_to_a_creation_that_came_befo
 def test_two_writers_of_new_identity_values_disagree_about_the_high_water_mark():
     table = Layout(partitioned=True, identity=True)
     assert foresee(within(blind, "a"), within(blind, "b"), table).exceptions == (METADATA,)
-    assert foresee(change, blind, table).exceptions == (METADATA, APPEND)  # a MERGE that may insert, and may not
+    assert foresee(change, blind, table).exceptions == (METADATA, APPEND)  # a MERGE may or may not insert
     assert foresee(optimize, blind, table).verdict is Verdict.CANNOT
     assert foresee(blind, feature, table).exceptions == (METADATA,)
 
@@ -165,7 +165,7 @@ def test_what_serializable_forbids_and_write_serializable_allows():
 
 SERIALIZABLE, WRITE_SERIALIZABLE = Isolation.SERIALIZABLE, Isolation.WRITE_SERIALIZABLE
 NEVER, FILES, ROWS = Verdict.CANNOT, Verdict.CAN, Verdict.AVOIDABLE
-PUBLISHED = [  # the worse of both directions: INSERT+INSERT, MERGE+INSERT, MERGE+MERGE, OPTIMIZE+INSERT, +MERGE, +OPTIMIZE
+PUBLISHED = [  # the worse of both orders: INSERT+INSERT, MERGE+INSERT, MERGE+MERGE, OPTIMIZE+INSERT, +MERGE, +OPTIMIZE
     (Layout(isolation=WRITE_SERIALIZABLE), NEVER, NEVER, FILES, NEVER, FILES, FILES),
     (Layout(isolation=SERIALIZABLE), NEVER, FILES, FILES, NEVER, FILES, FILES),
     (Layout(isolation=WRITE_SERIALIZABLE, deletion_vectors=True), NEVER, NEVER, ROWS, NEVER, NEVER, NEVER),

@@ -1,1 +1,1 @@
-"""Cursors found in logs that tests make."""
+"""Cursors that are found in logs made by tests."""

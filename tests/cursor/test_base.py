@@ -1,4 +1,4 @@
-"""What rivals leave of the base of an own commit: one rule, by which the run and the next run agree."""
+"""What rivals leave of the base of an own commit: one rule, by which a run and the next run decide alike."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,7 +42,7 @@ def quiet_run(history: History) -> None:
 
 
 def began() -> History:
-    """A table whose partition p has been read up to version 5, at version 1."""
+    """A table at version 1 that has read its source up to version 5 for partition p."""
     history = History()
     history.append()
     history.own(5, PARTITION)
@@ -64,7 +64,7 @@ def running(history: History) -> Run:
 
 
 def landed(history: History, run: Run, *, compared: bool, by_snapshot_inputs: bool) -> tuple[Mark, Commit]:
-    """The commit of a run that was planned when the run began."""
+    """The commit of a run, planned when that run began."""
     mark = run.mark("attempt", run.began_at, compared=compared)
     version = history.land(mark)
     assert version is not None

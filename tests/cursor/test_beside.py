@@ -1,4 +1,4 @@
-"""Whether a quarantine goes with the position of its table: by the versions that the marks of both name."""
+"""Whether a quarantine belongs to the position of its table: by the versions that the marks of both name."""
 
 from lakehouse.cursor.beside import is_ahead, why_quarantine_differs
 from lakehouse.cursor.cursor import Known
@@ -23,7 +23,7 @@ def table_at(version: int, beside: int | None, *partitions: str) -> Known:
 
 
 def quarantine(*planned_on: int, partitions: tuple[str, ...] = ()) -> History:
-    """A quarantine of a commit for each version of the table on which a run planned one."""
+    """A quarantine with one commit for each version of the table on which a run planned its commit."""
     history = History(NAME)
     for epoch, version in enumerate(planned_on, 1):
         history.land(mark(NAME, version, partitions, epoch))
@@ -54,7 +54,7 @@ def test_a_run_that_ended_before_it_wrote_the_table_is_made_up_for_by_the_next()
 
 
 def test_a_run_that_set_all_of_it_may_have_gone_by_what_the_next_run_does_not():
-    """Another definition that was taken back, say: the next run would touch the changed keys alone."""
+    """Another definition, for example, which was taken back: the next run would touch only the changed keys."""
     history = quarantine(-1)
     history.land(mark(NAME, 5, epoch=2, everything=True))
     assert why(history, table_at(5, 0)) == (

@@ -1,4 +1,4 @@
-"""What a branch clones, and which positions go on there: on logs in memory."""
+"""Which versions a branch clones, and which positions go on there: on logs in memory."""
 
 import random
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from tests.support.commits import History
 from tests.support.simulated_graph import Graph, random_graph
 
 NOW = 10**13
-"""Later than any commit of these histories by far, so that nothing but a newest version is young."""
+"""Far later than any commit of these histories, so that only a newest version is young enough to be read."""
 
 
 class OfTable(History):
@@ -33,7 +33,7 @@ class OfTable(History):
 
 
 def histories(graph: Graph) -> dict[str, OfTable]:
-    """The logs of the tables of a graph, in which each table has run at least once."""
+    """The logs of the tables of a graph in which each table has run at least once."""
     tables = {name: OfTable(name) for name in (*graph.head, *graph.inputs)}
     for source, version in graph.head.items():
         for _ in range(version + 1):
@@ -45,7 +45,7 @@ def histories(graph: Graph) -> dict[str, OfTable]:
 
 
 def ran(seed: int, *, agree: bool) -> Graph:
-    """A graph after runs in random order while its sources moved."""
+    """A graph after runs in random order while its sources changed."""
     chance = random.Random(seed)
     graph = random_graph(chance) if agree else random_graph(chance, cut=_newest, limit=_unlimited)
     for table in graph.inputs:
@@ -67,7 +67,7 @@ def _unlimited(*_: object) -> Mapping[str, int]:
 
 
 def lost(graph: Graph, now: int = 0) -> list[tuple[str, str]]:
-    """The tables, with a source of each, whose clone cannot go on by the changes of the clone of the source."""
+    """Each table with a source whose changes its clone cannot go on reading from the clone of that source."""
     logs = histories(graph)
     ways = Ways({name: tuple(inputs) for name, inputs in graph.inputs.items()}, frozenset(graph.inputs))
     versions = versions_to_clone(Standings(ways, logs.get), [*logs], now, {})

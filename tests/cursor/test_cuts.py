@@ -23,7 +23,7 @@ MANY = settings(max_examples=2 * settings().max_examples)
 
 @st.composite
 def towers(draw: st.DrawFn) -> dict[str, list[dict[str, int]]]:
-    """Tables whose versions stand for ever later versions of some of three sources."""
+    """Tables whose versions stand for later and later versions of some of three sources."""
     tables = dict[str, list[dict[str, int]]]()
     for name in "abc"[: draw(st.integers(1, 3))]:
         sources = sorted(draw(st.sets(st.sampled_from("XYZ"), min_size=1)))
@@ -162,7 +162,7 @@ FORK = Ways({"a": ("src",), "b": ("src",), "m": ("a", "b")}, frozenset("abm"))
 
 
 class Tables:
-    """The logs of a source, of two tables that follow it, and of the table where they meet."""
+    """The logs of a source, of two tables that follow it, and of the table in which they meet."""
 
     def __init__(self) -> None:
         self.logs = {name: History(name, properties={"lakehouse.asset": name}) for name in ("src", "a", "b", "m")}

@@ -1,4 +1,4 @@
-"""A definition as parts: what decides rows differs in a part by name, what decides none in no part."""
+"""A definition as parts: a difference that decides rows shows in a part, by name; any other difference in no part."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -51,7 +51,7 @@ DAY, MONTH = window(timedelta(days=1)), window(timedelta(days=31))
 def test_a_partition_is_its_windows_and_values(
     before: Slice | None, now: Slice | None, said: str | None, *, has_keys: bool
 ) -> None:
-    """A position of the whole table holds for each partition that the table has got since."""
+    """A position of the whole table is valid for each partition that the table was given since."""
     reason = why_redefined(of(before), of(now), has_keys=has_keys)
     assert reason == said if said is None else said in str(reason)
 
@@ -96,7 +96,7 @@ def test_what_is_left_out_no_more_is_noticed_and_what_is_left_out_besides_is_not
 
 @given(keys=st.integers(1, 3000), fields=st.integers(0, 200), text=st.text(min_size=1, max_size=300))
 def test_no_definition_is_large(keys: int, fields: int, text: str) -> None:
-    """Also with 10,000 partitions, a large config and long names."""
+    """Even with 10,000 partitions, a large config and long names."""
     slice_ = Slice(tuple(PartitionKey(str(n), {"region": f"{text}{n}"}, {}) for n in range(keys)))
     parts = definition(
         Table(key=tuple(f"key {n}" for n in range(40))),
@@ -130,7 +130,7 @@ def test_an_asset_that_reads_no_changes_computes_all_rows_whatever_it_is_handed(
 def test_another_source_behind_an_input_and_another_value_of_a_resource_are_noticed(
     inputs: dict[str, str], resources: dict[str, object], said: str | None
 ) -> None:
-    """What one side lacks is believed: the code changed with it, or an earlier version wrote the mark."""
+    """A name that one side lacks is no difference: the code changed with it, or an earlier version wrote the mark."""
     before = handed({"old": "a", "new": "b"}, {"rules.least": 1})
     assert why_handed_otherwise(before, handed(inputs, resources)) == said
     assert why_redefined(before, handed(inputs, resources), has_keys=True) is None

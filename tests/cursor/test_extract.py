@@ -1,4 +1,4 @@
-"""The version of an extract: what the mark holds of it, and which of two is older."""
+"""The version of an extract: how the mark records it, and which of two is older."""
 
 import datetime as dt
 from typing import Any

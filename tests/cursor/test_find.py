@@ -1,4 +1,4 @@
-"""The position is what the table really holds, whatever happened to it."""
+"""The position found is what the table really holds, whatever happened to it."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from tests.support.raises import raises_code
 
 
 def test_a_compaction_that_delta_adds_behind_our_commit_is_not_ours(history: History):
-    """It says of itself what the session said for ours."""
+    """The session gives the compaction the same `userMetadata` as our commit."""
     history.own(4)
     history.entries.append(replace(history.entries[-1], version=1, operation="OPTIMIZE"))
     assert (read_to(history), known(history).version) == (4, 0)
@@ -62,7 +62,7 @@ def test_a_damaged_mark_is_only_a_lost_one_where_everything_is_compared_anyway(
 def test_a_mark_of_a_newer_format_is_refused_and_never_read_as_none(
     history: History, partitions: tuple[str, ...], *, asked: bool
 ):
-    """Not behind commits of others either, and whoever asks to compare everything."""
+    """Even behind commits of others, and even for a run that was asked to compare everything."""
     history.say('{"lakehouse":{"format":99,"asset":"silver/flights"}}')
     history.append()
     with raises_code("NEWER_MARK", match="format 99"):
@@ -120,9 +120,9 @@ def test_a_clone_does_not_carry_the_position(history: History):
 
 @pytest.mark.parametrize("knows_epochs", [True, False])
 def test_a_cleaned_log_loses_the_position_and_twins_still_meet(history: History, *, knows_epochs: bool):
-    """The generation is the compare-and-swap of two runs: a rival's OPTIMIZE between them must not change it.
+    """Two runs meet by their generation: a rival's OPTIMIZE between them must not change it.
 
-    Nor must another cleanup, where the log knows how far the epochs have got.
+    Nor must another cleanup, where the log still has the newest epoch.
     """
     history.knows_epochs = knows_epochs
     history.own(4)

@@ -1,4 +1,4 @@
-"""Rows that an asset never wrote are not taken for its own, and its own not for somebody else's."""
+"""Rows that an asset never wrote are not taken for its own, and its own rows are not taken for those of others."""
 
 from collections.abc import Callable
 
@@ -71,7 +71,7 @@ def test_a_partition_not_written_yet_is_not_somebody_elses_where_the_log_no_long
     history.clean(1)
     for positions in (True, False):
         found = cursor(history, "b", positions=positions)
-        assert isinstance(found, Lost) or found.foreign is None  # what is lost is nothing, where there are no rows
+        assert isinstance(found, Lost) or found.foreign is None  # without rows, a lost position loses nothing
     history.properties[OWNER] = "another/asset"
     assert foreign(history, "b") == foreign(history, "b", positions=False) == 2
 

@@ -1,4 +1,4 @@
-"""Whatever happened to a table, a position that is known is the true one."""
+"""Whatever happened to a table, a position that is Known is the true one."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ places = st.integers(0, 30)
 
 
 class World:
-    """A table, and what it truly has read at each version; runs plan by the cursor, perhaps to land much later."""
+    """A table, and what it has truly read at each version; runs plan by the cursor, and may land much later."""
 
     def __init__(self, parts: tuple[str, ...], *, knows_epochs: bool) -> None:
         self.history = History(knows_epochs=knows_epochs)
@@ -96,7 +96,7 @@ class World:
         self.plans.append((mark, min(self.read_to(name) for name in self.names(partitions))))
 
     def read_to(self, name: str) -> int:
-        """How far the cursor of a partition, or of the whole table, says that it has read."""
+        """How far a partition, or the whole table, has read according to its cursor."""
         partitions = (name,) if self.parts else WHOLE
         reads = find_cursor(self.history, self.history.head(), self.history.asset, partitions).reads
         return reads["src"].version if "src" in reads else NOTHING_READ
@@ -116,12 +116,12 @@ class World:
         if any(commit.operation == "RESTORE" or commit.empties for commit in since) or own:
             read = "unknown"
         elif mark.compared and others:
-            read = start  # what comes after it is read again
+            read = start  # the changes after it are read again
         self.settle(version, self.now | dict.fromkeys(names, read), names)
         return version
 
     def run(self, partitions: tuple[str, ...]) -> None:
-        """A run that nothing comes between: Delta must let it in."""
+        """A run without rivals: Delta must accept its commit."""
         self.plan(partitions, True)
         assert self.land(-1) is not None, "Delta skipped a commit that nobody contended for"
 
@@ -135,7 +135,7 @@ class World:
             self.check_one(partitions)
 
     def check_each(self) -> None:
-        """The cursors of all partitions from one walk say what the cursor of each partition says."""
+        """The cursors of all partitions from one walk equal the cursors that are found for each partition alone."""
         each = cursor_of_each(self.history, self.history.head(), self.history.asset, self.parts)
         assert each.keys() == set(self.parts)
         for part, cursor in each.items():
@@ -219,7 +219,7 @@ RANGES = [("run", [("a",)]), ("run", [("a", "b")]), ("clean", [0]), ("run", [("a
 def test_whatever_happened_a_known_position_is_the_true_one(
     parts: tuple[str, ...], *, knows_epochs: bool, happened: list[tuple[str, list[object]]]
 ):
-    """Known only where the rows are there, Fresh only where none ever were, and no epoch twice."""
+    """Known only where the rows are in the table, Fresh only where there never were any, and no epoch is used twice."""
     world = World(parts, knows_epochs=knows_epochs)
     for name, values in happened:
         getattr(world, name)(*values)

@@ -1,4 +1,4 @@
-"""What a commit says about itself survives the log; what others say is theirs; damage is noticed."""
+"""What a commit records about itself survives the log; what others record is not taken for ours; damage is noticed."""
 
 import json
 from dataclasses import replace
@@ -160,7 +160,7 @@ def test_a_mark_with_a_field_of_another_type_is_damaged(name: str, value: Any):
 
 @given(marks, st.integers(FORMAT + 1, 99))
 def test_a_mark_of_a_newer_format_is_neither_none_nor_damaged(mark: Mark, number: int):
-    """Whatever else stands in it: only its number and whose it is are known."""
+    """Whatever else is in it: only its format number and its asset are known."""
     text = json.dumps({FIELD: {"format": number, "asset": mark.asset, "parts": ["of", "later"]}})
     with pytest.raises(NewerFormatError) as raised:
         Mark.from_json(text)

@@ -1,7 +1,7 @@
-"""Runs of partitions at random moments, on a toy table: rows are always those of their position.
+"""Runs of partitions at random moments, on a toy table: its rows are always those of its positions.
 
-Each run is as a `Merge` is: it reads a range of a source, compares at a base, lands later, looks at what came in
-between, and may be killed at any point. What it may do, the project's own code decides.
+Each run is like a `Merge`: it reads a range of a source, compares at a base, lands later, looks at what came in
+between, and may be killed at any point. The project's own code decides what a run may do.
 """
 
 from collections import Counter
@@ -44,12 +44,12 @@ class Step:
     """One run under way.
 
     Args:
-        run: What it has pinned.
+        run: The inputs that it has pinned.
         keys: The keys that it writes.
-        base: The version at which it has compared; None if it is to look at the log first.
-        change: What differed there: the value that each key is to have, None for a key that is to go.
-        blind: Whether all of it is new to the table, so that it is appended.
-        done: Its own commit, where it has one and is to mend it.
+        base: The version at which it compared; None if it has yet to look at the log.
+        change: The rows that differed: the value that each key is to have, or None for a key that is to be deleted.
+        blind: Whether all of these keys are new to the table, so that they are appended.
+        done: Its own commit, if it has one and has to mend it.
     """
 
     run: Run
@@ -61,7 +61,7 @@ class Step:
 
 
 class World:
-    """A source of four keys, a table, and the runs that carry the one into the other."""
+    """A source of four keys, a table, and the runs that carry changes from the source into the table."""
 
     def __init__(self, random: Random) -> None:
         self.random, self.history = random, History()
@@ -92,7 +92,7 @@ class World:
         after, compare = NOTHING_READ, "its position is lost"
         if "src" in cursor.reads:
             after, compare = cursor.reads["src"].version, None
-            if isinstance(cursor, Known) and self.random.random() < 0.4:  # a portion
+            if isinstance(cursor, Known) and self.random.random() < 0.4:  # a part of the backlog
                 upto = max(min(after + 1, upto), min(max(after, cursor.furthest("src")), upto))
         content = Everything(compare) if compare else FEED if upto > after else Nothing()
         changed = set(KEYS) if compare else set(self.changed[after + 1 : upto + 1])
@@ -115,7 +115,7 @@ class World:
         self.steps.append(Step(run, tuple(key for key in sorted(changed) if key[0] in partitions)))
 
     def go_on(self) -> None:
-        """One of the runs does its next thing, or dies, or ends."""
+        """One of the runs takes its next step, dies, or ends."""
         if not self.steps:
             return
         step = self.random.choice(self.steps)
@@ -146,7 +146,7 @@ class World:
         assert step.base is not None
         run, base, step.base = step.run, step.base, None
         if base == NOTHING_READ and self.table:
-            return False  # it was to create the table
+            return False  # another run has created the table that this run planned to create
         mark = run.mark(f"attempt at {len(self.table)}", base, compared=True)
         version = self.history.land(mark)
         if version is None:
@@ -171,7 +171,7 @@ class World:
         return False
 
     def says_done(self, step: Step) -> bool:
-        """A RESTORE may take away again what a run has done; nobody else does."""
+        """Nothing but a RESTORE takes away again what a run has done."""
         for partition in () if self.restored else step.run.partitions:
             found = self.cursor(partition)
             assert isinstance(found, Known) and not found.stale_base, found

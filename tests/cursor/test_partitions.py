@@ -1,4 +1,4 @@
-"""Each partition has a position of its own; a range of partitions has an epoch, and no position."""
+"""Each partition has a position of its own; a range of partitions has an epoch, but no position."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from tests.support.for_each import for_each
 
 @for_each("knows_epochs", [True, False])
 def test_a_range_of_partitions_continues_its_own_epochs_and_has_no_position(*, knows_epochs: bool):
-    """Whichever sets its members were written in since: Delta skips an epoch that it has seen, without a word."""
+    """Whatever sets its members were written in since: Delta silently skips a commit whose epoch it has seen."""
     history = History(knows_epochs=knows_epochs)
     history.own(partitions=("a", "b"), epoch=1)
     history.own(partitions=("a",), epoch=1)
@@ -47,13 +47,13 @@ def test_an_asset_that_reads_no_changes_asks_the_log_for_its_epoch_and_nothing_e
 
 
 def test_a_commit_of_the_whole_table_holds_for_each_partition(history: History):
-    """The asset was given partitions; its rows are there already."""
+    """The asset was given partitions; the table already contains their rows."""
     history.own(4)
     assert read_to(history, "a") == 4
 
 
 def test_a_commit_of_one_partition_does_not_hold_for_the_whole_table(history: History):
-    """The asset's partitions were taken away; the other partitions may have read less."""
+    """The asset's partitions were removed; the other partitions may have read less."""
     history.own(4, ("b",))
     history.own(9, ("a",))
     found = cursor(history)
@@ -62,7 +62,7 @@ def test_a_commit_of_one_partition_does_not_hold_for_the_whole_table(history: Hi
 
 
 def test_a_table_whose_partitions_were_taken_away_again_begins_another_generation(history: History):
-    """Delta has seen the epochs that the whole table was written in before it had partitions."""
+    """Delta has seen the epochs with which the whole table was written before it had partitions."""
     history.own(4)
     history.own(9, ("a",))
     found = cursor(history)

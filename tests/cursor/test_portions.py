@@ -1,4 +1,4 @@
-"""Where a first read begins, and how much of a source one run reads, where its input says so."""
+"""Where a first read begins, and how much of a source one run reads, if its input limits that."""
 
 import datetime as dt
 from dataclasses import replace
@@ -41,7 +41,7 @@ def compaction(version: int) -> Commit:
 
 
 def test_a_log_that_was_cleaned_up_is_a_gap_to_a_run_with_a_limit_as_to_one_without() -> None:
-    """Also where cleanup went further than the commits that a limited run looks at first."""
+    """Even where cleanup went beyond the commits that a limited run looks at first."""
     history = History()
     for _ in range(40):
         history.append()
@@ -88,7 +88,7 @@ def test_a_limit_counts_what_there_is_to_read(limits: Read, furthest: int, last:
 def test_every_portion_goes_on_and_none_is_larger_than_it_must_be(
     with_rows: list[bool], versions: int, size: int, furthest: int
 ):
-    """Portion after portion reads every commit once, in order, whatever the limits."""
+    """The portions together read every commit once, in order, whatever the limits."""
     rest = tuple(write(at) if changes_rows else compaction(at) for at, changes_rows in enumerate(with_rows, 1))
     limits = Read(max_versions=versions, max_bytes=size)
     while rest:
@@ -135,13 +135,13 @@ def source() -> Source:
 
 
 def stale(read: int, furthest: int) -> Known:
-    """A table that has read a version of the source, and whose rows may reflect it further."""
+    """A table that has read up to a version of the source, and whose rows may already reflect a later version."""
     reads = {"src": Position(TABLE_ID, read)}
     return replace(cursor_at(Position(TABLE_ID, furthest)), reads=reads, stale_base=True)
 
 
 def test_a_source_that_ends_before_the_furthest_row_is_compared(source: Source):
-    """It was put back from a backup: of what is gone no feed tells."""
+    """The source was put back from a backup: no feed contains the changes that are gone."""
     cursor = stale(2, 9)
     plan = read_plan(InputFacts(run_of(MERGES, cursor), Read(), source, cursor.reads["src"]))
     assert isinstance(plan, Reconcile) and "ends at version 5" in plan.reason
@@ -185,7 +185,7 @@ def ms(millis: float) -> dt.datetime:
 
 
 def started(source: Source, start: dt.datetime | int, *, clamp: bool) -> int | None:
-    """The version after which a first read starts; None if it is refused."""
+    """The version after which a first read starts; None if the start is refused."""
     try:
         return start_version("asset", "src", source.log, source.head, Read(start=start, clamp=clamp))
     except ReadError as error:
@@ -210,7 +210,7 @@ def started(source: Source, start: dt.datetime | int, *, clamp: bool) -> int | N
 def test_a_first_read_starts_behind_the_last_commit_until_then(
     source: Source, start: dt.datetime | int, strict: int | None, clamp: int
 ):
-    """A start that the history does not reach is refused; a clamped input starts at its end."""
+    """A start that the history does not reach is refused; an input with `clamp` starts at the end of the history."""
     assert started(source, start, clamp=False) == strict
     assert started(source, start, clamp=True) == clamp
 
@@ -236,7 +236,7 @@ def test_a_first_read_misses_no_commit_that_was_cleaned_up_unless_it_is_clamped(
 
 
 def test_a_start_by_time_leaves_no_later_commit_out_where_clocks_differ(source: Source):
-    """Version 2 was committed at 5 s by a clock that goes ahead, version 3 behind it at 3 s by another."""
+    """Version 2 was committed at 5 s by a clock that is ahead, and version 3 after it at 3 s by another clock."""
     assert isinstance(source.log, History)
     entries = source.log.entries
     entries[2], entries[3] = replace(entries[2], timestamp=5000), replace(entries[3], timestamp=3000)

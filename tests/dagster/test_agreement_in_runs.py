@@ -1,4 +1,4 @@
-"""Inputs that agree, in Dagster's runs: with the code location, whose siblings meet, and without it."""
+"""Inputs that agree, in Dagster's runs: with a code location, whose siblings meet, and without one."""
 
 import json
 import time
@@ -21,7 +21,7 @@ def insert(lake: Lake, id_: int) -> None:
 
 
 def limits(lake: Lake, name: str) -> dict[str, timedelta]:
-    """The limits of the readers that are registered in a table."""
+    """The limits of the readers that are registered with a table."""
     head = lake.ref(name).log(lambda: lake.spark).head()
     assert head is not None
     return registered_limits(head.properties)

@@ -74,7 +74,7 @@ def past_of_table(lake: Lake, name: str) -> tuple[PastFile, ...]:
 
 READER = "lakehouse.readers.branch/fix"
 FOLLOWING = [name for name in NAMES if name != "looked_up"]
-"""Those that read changes."""
+"""The tables that read changes."""
 
 
 def properties(lake: Lake, name: str) -> Mapping[str, str]:
@@ -84,7 +84,7 @@ def properties(lake: Lake, name: str) -> Mapping[str, str]:
 
 
 def how(result: dg.ExecuteInProcessResult, *names: str) -> set[str]:
-    """How sources were read."""
+    """How the sources were read."""
     return {each["how"] for name in names for each in metadata(result, name)["read"]}
 
 
@@ -113,7 +113,7 @@ def test_a_branch_reads_nothing_at_first_and_then_the_keys_that_changed_there(ma
 def test_a_table_that_another_program_has_changed_since_its_last_run_is_compared_on_the_branch(
     made: House, lake: Lake
 ) -> None:
-    """In production the log shows it; in the clone nothing would, and sums would be added to what it has left."""
+    """In production the log shows the change; in the clone nothing would, and sums would be added to changed ones."""
     own = branched(lake)
     lake.sql("UPDATE {totals} SET v = v + 1000 WHERE city = 'ulm'")
     branch = make_branch(definitions(made), "fix", ["totals"], WEEK)
@@ -131,7 +131,7 @@ def test_a_table_that_another_program_has_changed_since_its_last_run_is_compared
 def test_a_branch_of_any_moment_becomes_its_own_recompute_and_production_too(
     made: House, lake: Lake, seed: int
 ) -> None:
-    """With unread changes, tables that are ahead of others, and a quarantine, a history, a mapping and partitions."""
+    """With unread changes, tables that are ahead of others, a quarantine, a history, a mapping and partitions."""
     chance = random.Random(seed)
     story = [f"seed {seed}"]
     for _ in range(4):

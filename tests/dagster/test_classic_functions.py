@@ -1,4 +1,4 @@
-"""A Python function that a module makes under `@F.udf`, before anything has said which Spark there is."""
+"""A Python function that a module makes with `@F.udf` before it is known which Spark there is."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ print(labels())
 
 
 def said(module: str, variable: str | None) -> subprocess.CompletedProcess[str]:
-    """What a process of its own prints that imports a module."""
+    """The output of a process of its own that imports a module."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK")}
     if variable is not None:
         environment["SPARK_CONNECT_MODE_ENABLED"] = variable
@@ -55,7 +55,7 @@ def test_without_the_variable_the_error_names_the_line_of_the_environment():
 
 @for_each("variable", [None, "1"])
 def test_pyspark_parses_a_type_that_is_a_text_where_the_function_is_made_so_no_module_can_say_it(variable: str | None):
-    """So the documentation asks for a type: the error comes while the module is imported, before this library is asked."""
+    """So the documentation asks for a type object: the error is raised on import, before this library is called."""
     ran = said(MODULE.replace("StringType())", '"string")'), variable)
     assert ran.returncode == 1
     assert ("SESSION_OR_CONTEXT_NOT_EXISTS" if variable is None else "NO_ACTIVE_OR_DEFAULT_SESSION") in ran.stderr

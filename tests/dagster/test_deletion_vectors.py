@@ -1,4 +1,4 @@
-"""One switch for all tables of a manager: readers that know no deletion vectors read the tables and their quarantines."""
+"""One switch for all tables of a manager: readers without deletion vectors read the tables and their quarantines."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,7 @@ READERS: dict[str, Callable[[str], list[int]]] = {
 
 
 def test_without_deletion_vectors_every_reader_reads_a_table_and_its_quarantine(lake: Lake):
-    """The page on readers says which do otherwise; a release of `deltalake` that learns vectors turns this red."""
+    """The page on readers lists the exceptions; a release of `deltalake` that learns vectors makes this test fail."""
     lake.create("src", [(1, 1), (2, 2), (3, 3)], "id int, v int")
     managers = {
         name: DeltaIOManager(
@@ -69,7 +69,7 @@ def test_without_deletion_vectors_every_reader_reads_a_table_and_its_quarantine(
             for name in managers
             for table, ids in rows.items()
         }, reader
-    for name in managers:  # as a writer delta-rs knows them
+    for name in managers:  # as a writer, delta-rs supports vectors
         DeltaTable(str(lake.root / name / "kept")).update(updates={"v": "9"}, predicate="id = 1")
         assert sorted(lake.rows(f"{name}/kept")) == [(1, 9), (2, 2)]
 

@@ -14,7 +14,7 @@ S3 = TableRef.at_path("written", "s3a://lake/written")
 def run_during_another(
     instance: dg.DagsterInstance, first: str | None, second: str | None, ref: TableRef = S3, step: str = "written"
 ) -> None:
-    """A run of an asset, on a driver of its own, while a run on the first driver is in the middle of another's step."""
+    """A run of an asset, on a driver of its own, in the middle of a step of a run on the first driver."""
 
     @dg.asset(name=step)
     def outer(context: dg.AssetExecutionContext) -> None:
@@ -39,7 +39,7 @@ def test_a_second_driver_of_a_table_on_s3_is_refused_while_the_first_writes(inst
 @pytest.mark.parametrize(
     ("first", "second", "ref", "step"),
     [
-        ("app-1", "app-1", S3, "written"),  # one server, or one process
+        ("app-1", "app-1", S3, "written"),  # the same server, or the same process
         ("app-1", "app-2", TableRef.at_path("written", "/lake/written"), "written"),
         ("app-1", "app-2", TableRef.at_path("written", "abfss://c@a/written"), "written"),
         ("app-1", "app-2", TableRef.in_catalog("written", "shop.written"), "written"),

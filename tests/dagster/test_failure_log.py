@@ -1,4 +1,4 @@
-"""What the log of a failed step says: the sentence of our error once, and where it was raised once."""
+"""What the log of a failed step contains: the sentence of our error once, and where it was raised once."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which fields of resources a run holds against those of the run before: values, and neither secrets nor objects."""
+"""Which fields of resources a run compares with those of the run before: values, but neither secrets nor objects."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -14,7 +14,7 @@ from tests.support.for_each import for_each
 
 
 class Client:
-    """What another library gives, as it is."""
+    """An object of another library, used unchanged."""
 
     def get_value(self, key: str) -> str:
         raise AssertionError(f"{key} is asked for")
@@ -110,7 +110,7 @@ def test_a_name_that_only_sounds_like_that_of_a_secret(name: str) -> None:
 
 
 def test_a_set_is_the_same_in_each_process() -> None:
-    """The order of a set of texts is another in each process, and so is that of their hashes."""
+    """The order of a set of texts, like their hashes, differs between processes."""
     cities = [f"city {number}" for number in range(20)]
     assert fields_of({"cities": set(cities)}) == {"cities": sorted(cities)}
 

@@ -1,4 +1,4 @@
-"""Of which tables a run's tag says that everything is to be compared."""
+"""For which tables the tag of a run asks that everything is compared."""
 
 from lakehouse import Table
 from lakehouse.dagster.run_tags import request_by

@@ -1,4 +1,4 @@
-"""Dagster's own path: what a user's definitions do when they are materialized."""
+"""Dagster's own path: what happens when a user's definitions are materialized."""
 
 import re
 import time
@@ -73,7 +73,7 @@ def test_a_run_reads_on_from_the_tables_and_a_full_refresh_writes_only_what_diff
     house.run("copies")
     house.lake.sql("OPTIMIZE {copies}")
     house.lake.sql("UPDATE {orders} SET v = v")
-    with dg.DagsterInstance.ephemeral() as new:  # it knows nothing
+    with dg.DagsterInstance.ephemeral() as new:  # it has no record of earlier runs
         (read,) = metadata(House(house.lake, ASSETS, new).run("copies"), "copies")["read"]
         assert data_version(new) == "0", "the last version that changed a row"
     assert (read["after"], read["upto"]) == (0, 1)

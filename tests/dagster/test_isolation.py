@@ -1,4 +1,4 @@
-"""An isolation level that open-source Delta does not give is refused in words, before anything is written."""
+"""An isolation level that open-source Delta does not give is refused with a reason, before anything is written."""
 
 import dagster as dg
 import pytest

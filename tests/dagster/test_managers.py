@@ -1,4 +1,4 @@
-"""Which IO manager has the position, whatever manager the source has, and which of its partitions are read."""
+"""Which IO manager keeps the position, whatever manager the source has, and which partitions of the source are read."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def resources(house: House, elsewhere: Lake) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_table_under_another_root_than_its_source_keeps_its_own_position(house: House, elsewhere: Lake) -> None:
-    """Dagster has the source's manager read, and the table's write."""
+    """Dagster lets the source's manager read, and the table's manager write."""
     options: dict[str, Any] = {"resources": resources(house, elsewhere), "instance": house.instance}
     for expected in ("all rows", "1 inserted"):
         result = dg.materialize([orders, kept, copied], **options)
@@ -86,7 +86,7 @@ def test_a_mapping_of_an_asset_without_partitions_is_followed(house: House, func
         assert list(checks([source, asset])) == []
 
 
-# Dagster calls the mapping's one option beta.
+# Dagster marks the only option of this mapping as beta.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Parameter `allow_nonexistent_upstream_partitions`")
 def test_a_partition_that_is_mapped_only_now_is_read_from_its_beginning(lake: Lake, house: House) -> None:
@@ -120,7 +120,7 @@ def test_a_partition_that_is_mapped_only_now_is_read_from_its_beginning(lake: La
 
 @pytest.mark.filterwarnings("ignore:Specifying a partitions_def on an AssetCheckSpec")  # in preview
 def test_who_asks_for_no_partition_is_given_the_rows_outside_of_dagsters_partitions_too(house: House) -> None:
-    """Of which a check or an asset without partitions knows nothing; a check of partitions reads that of the run."""
+    """A check or an asset without partitions reads them as well; a check of partitions reads the run's partition."""
 
     @dg.asset_check(asset="by_day")
     def whole(by_day: DataFrame) -> dg.AssetCheckResult:
@@ -168,7 +168,7 @@ def _reader_of_a_graph() -> dg.AssetsDefinition:
 
 
 def test_whoever_makes_no_table_of_its_own_reads_all_rows(house: House) -> None:
-    """An asset that another manager writes, one of several, a graph, and an op."""
+    """An asset that another manager writes, one of several, one of a graph, and an op."""
     table = dg.AssetSpec("orders").with_io_manager_key("delta")
     resources = {"delta": house.io_manager, "io_manager": dg.mem_io_manager, "memory": dg.mem_io_manager}
 
@@ -185,7 +185,7 @@ def test_whoever_makes_no_table_of_its_own_reads_all_rows(house: House) -> None:
     def exported(orders: DataFrame) -> int:
         return orders.count()
 
-    with pytest.warns(DeprecationWarning, match="SourceAsset"):  # but a job of ops takes no other kind
+    with pytest.warns(DeprecationWarning, match="SourceAsset"):  # deprecated, but a job of ops takes no other kind
         orders_table = dg.SourceAsset("orders", io_manager_key="delta")
 
     @dg.job(resource_defs={"io_manager": dg.mem_io_manager, "delta": house.io_manager})

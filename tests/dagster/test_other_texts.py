@@ -1,4 +1,4 @@
-"""A source whose partition column holds other texts than Dagster's keys: run, `explain` and the sensor say so."""
+"""A source whose partition column has texts other than Dagster's keys: a run, `explain` and the sensor report it."""
 
 from logging import WARNING
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_a_run_that_reads_nothing_says_that_no_partition_has_the_texts_of_its_so
     sensor = change_sensor("look", [orders, daily], resources={"io_manager": manager})
 
     def warnings() -> tuple[list[str], str]:
-        """What a run says before it asks for Spark, which this one has not; and what `explain` says."""
+        """The warnings of a run before it asks for Spark, which this one does not have; and the reason in `explain`."""
         run = job.execute_in_process(instance=instance, partition_key="2024-01-01", raise_on_error=False)
         logged = [entry.user_message for entry in instance.all_logs(run.run_id) if entry.level == WARNING]
         return [text for text in logged if "no row" in text], explain(defs, daily, partition_key="2024-01-01").why
@@ -50,7 +50,7 @@ def test_a_run_that_reads_nothing_says_that_no_partition_has_the_texts_of_its_so
     assert logged.startswith(f"daily reads no row, because {WHY}.")
     assert forecast.endswith(logged)
     assert f"Left out: daily ({WHY})." in str(ticked(sensor, instance).skip_reason)
-    insert(tmp_path, "2024-01-05")  # a day without rows is like any other
+    insert(tmp_path, "2024-01-05")  # otherwise a day without rows is normal
     logged_none, forecast = warnings()
     assert (logged_none, "no row" in forecast) == ([], False)
     assert [request.partition_key for request in requests(sensor, instance)] == ["2024-01-05"]

@@ -1,6 +1,6 @@
-"""A Python function over a source's columns ends, on whatever session the asset runs.
+"""A Python function over a source's columns ends, whatever session the asset runs on.
 
-Spark 4.2.0 alone waits for ever (SPARK-58241), so each test has a limit of time of its own.
+With Spark 4.2.0 alone it waits for ever (SPARK-58241), so each test has a time limit of its own.
 """
 
 import sys
@@ -42,7 +42,7 @@ TEXTS = StructType([StructField("text", StringType()), StructField("by-name", Ma
 
 
 def _texts(orders: DataFrame) -> DataFrame:
-    """Texts of each kind of Python function, at the top of a row and within it, and of a cast by a type."""
+    """Texts from each kind of Python function, at the top of a row and nested in it, and from a cast to a type."""
     text = F.udf(lambda v: f"v{v}", StringType())
     nested = F.udf(lambda v: (f"v{v}", {"v": str(v)}), TEXTS)
     rows = orders.select("id", text("v").alias("text"), nested("v").alias("nested"))
@@ -65,7 +65,7 @@ def more_texts(orders: Changes) -> Merge:
 
 @pytest.fixture
 def changed(spark: SparkSession) -> Iterator[None]:
-    """A session of the user's own, which has the opposite of what is required."""
+    """A session of the user's own with the opposite of each required setting."""
     before = {name: spark.conf.get(name, None) for name in REQUIRED}
     for name, value in REQUIRED.items():
         spark.conf.set(name, {"false": "true", "true": "false"}[value])
@@ -85,7 +85,7 @@ def test_a_python_function_over_a_source_ends_on_a_session_of_the_users_own(hous
 
 @pytest.mark.slow
 def test_texts_of_python_functions_have_a_type_that_every_reader_of_delta_knows(house: House) -> None:
-    """On a Connect server their type is STRING COLLATE UTF8_BINARY, which Delta 4.4 writes into the log as it is."""
+    """On a Connect server their type is STRING COLLATE UTF8_BINARY, which Delta 4.4 writes into the log unchanged."""
     house.assets = [*house.assets, texts]
     house.run("texts")
     house.lake.sql("UPDATE {orders} SET v = 11 WHERE id = 1")
@@ -116,7 +116,7 @@ def test_a_python_function_over_a_source_ends_on_the_librarys_own_session(house:
 
 
 def test_a_module_that_sparks_python_cannot_import_is_named(lake: Lake, tmp_path: Path) -> None:
-    """As a project that is not installed is found by Dagster, and not by Spark."""
+    """For example a project that is not installed, which Dagster finds and Spark does not."""
     (tmp_path / "only_here.py").write_text("def double(v):\n    return 2 * v\n")
     sys.path.insert(0, str(tmp_path))
     try:

@@ -1,4 +1,4 @@
-"""What is run again: by Dagster where inputs are stale or a policy says so, or by somebody who repeats a run."""
+"""Runs that are repeated: by Dagster, where inputs are stale or a policy asks for it, or by a user who repeats one."""
 
 import re
 from collections.abc import Generator
@@ -69,7 +69,7 @@ def test_a_column_that_the_table_lacks_is_filled_by_another_try_that_compares_ev
 
 @contextmanager
 def gone_while_writing(lake: Lake) -> Generator[None]:
-    """The changes are too many to be read at once, and then they are not there."""
+    """The changes are too many for the driver, and by the time that Spark reads them they are gone."""
     for file in (lake.root / "orders" / "_change_data").glob("*.parquet"):
         file.unlink()
     with in_force(Limits(driver_rows=10)):
@@ -129,7 +129,7 @@ def test_an_archive_answers_for_a_late_gap(lake: Lake, instance: dg.DagsterInsta
 
 
 def executed(house: House, definitions: dg.Definitions, *names: str, repeats: str | None = None) -> dg.DagsterRun:
-    """A run of assets, which may repeat an earlier one; Dagster's way to start it from here is not public."""
+    """A run of assets, which may repeat an earlier one; Dagster has no public way to start such a run from here."""
     job = definitions.resolve_implicit_global_asset_job_def()
     selection = frozenset(dg.AssetKey(name) for name in names)
     run = house.instance.create_run_for_job(
@@ -142,7 +142,7 @@ def executed(house: House, definitions: dg.Definitions, *names: str, repeats: st
 
 
 def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(lake: Lake, instance: dg.DagsterInstance) -> None:
-    """The first died between its commit and Dagster's event, the second before it wrote anything."""
+    """The first run died between its commit and Dagster's event, the second before it wrote anything."""
     fails: list[bool] = [False, True, False]
 
     @dg.asset
@@ -166,7 +166,7 @@ def test_a_run_that_repeats_one_that_repeats_one_knows_its_commit(lake: Lake, in
 
 @pytest.mark.slow
 def test_a_step_that_a_twin_overtook_is_run_again_with_new_inputs(house: House) -> None:
-    """The twin has read less than the run, so neither has the run nothing to do nor may it write what it computed."""
+    """The twin has read less than this run, so this run still has work to do, but must not write what it computed."""
     twin = house.lake.begin(carried, Table(key="id"), name="copied")
     less = carried(**house.lake.read(twin, carried))  # up to version 0
     house.lake.sql("UPDATE {orders} SET v = 11 WHERE id = 1")  # the run reads up to 1
@@ -212,7 +212,7 @@ def test_a_step_whose_inputs_are_always_stale_is_not_run_for_ever(house: House, 
 def test_a_source_that_is_not_whole_any_more_ends_the_run(
     lake: Lake, instance: dg.DagsterInstance, *, first: bool
 ) -> None:
-    """One try with the feed and one without it; that the second fails as well is no reason for a third."""
+    """One try with the feed and one without it; if the second fails as well, there is no third."""
     tries: list[int] = []
 
     @dg.asset(metadata=Table(key="id"))

@@ -1,4 +1,4 @@
-"""What a step tells after its commit cannot fail the step, because the result is in the table by then."""
+"""What a step reports after its commit cannot make the step fail, because the result is in the table by then."""
 
 from functools import partial
 from pathlib import Path
@@ -44,16 +44,16 @@ FEATURES: dict[str, dict[str, str]] = {
     "IdentityColumns": {FEATURE + "identityColumns": "supported"},
     "AllowColumnDefaults": {FEATURE + "allowColumnDefaults": "supported"},
     "DomainMetadata": {FEATURE + "domainMetadata": "supported"},
-    "Clustering": {},  # Delta takes it from CLUSTER BY alone
+    "Clustering": {},  # CLUSTER BY is the only way to switch it on
     "TimestampNTZ": {FEATURE + "timestampNtz": "supported"},
     "ChangeDataFeed": {FEATURE + "changeDataFeed": "supported"},
     "DeletionVectors": {FEATURE + "deletionVectors": "supported"},
     "MaterializePartitionColumns": {FEATURE + "materializePartitionColumns": "supported"},
     "CheckpointProtection": {FEATURE + "checkpointProtection": "supported"},
 }
-"""The table features of this Delta, by the names of their classes, and the properties that a table has by them."""
+"""The table features of this Delta, by the names of their classes, with properties that give them to a table."""
 NOT_FOR_A_PATH = {"CatalogOwned", "CoordinatedCommits", "AdaptiveMetadata", "GeoSpatial", "GeoSpatialPreview"}
-"""Delta lets a path's table have none of these without more, or `deltalake` does not read its log at all."""
+"""Features that a table at a path cannot have by properties alone, or whose logs `deltalake` does not read at all."""
 UNCOUNTED = {
     "TypeWidening",
     "TypeWideningPreview",
@@ -61,13 +61,13 @@ UNCOUNTED = {
     "VariantShredding",
     "VariantShreddingPreview",
 }
-"""The features of which `deltalake` reads no deletion vectors, so it cannot count the rows."""
+"""Features of tables whose deletion vectors `deltalake` cannot read, so that it does not count the rows."""
 
 
 def two_steps(
     lake: Lake, instance: dg.DagsterInstance, properties: dict[str, str], cluster_by: str | None = None
 ) -> list[dict[str, Any]]:
-    """What two steps of a copy told, the second of which updates a row."""
+    """The metadata of two steps of a copy; the second updates a row."""
 
     copied = dg.asset(name="copied", metadata=Table(key="id", properties=properties, cluster_by=cluster_by))(carried)
 
@@ -81,7 +81,7 @@ def two_steps(
 
 
 def test_every_table_feature_of_this_delta_is_tried() -> None:
-    jar = DIRECTORY / delta_jars()[0].file_name  # beside those for other versions of Spark
+    jar = DIRECTORY / delta_jars()[0].file_name  # next to those for other versions of Spark
     names = [Path(name).name for name in ZipFile(jar).namelist()]
     ending = "TableFeature$.class"
     features = {name.removesuffix(ending) for name in names if name.endswith(ending)} - {""}
@@ -114,7 +114,7 @@ def test_no_fact_of_the_log_fails_a_step_that_has_written(
         raise raised
 
     for version, fact in enumerate(("head", "size", "live_rows", "file_schema", "commits")):
-        # A log that cannot be read any more once the commit was found in it.
+        # A log that can no longer be read once the commit was found in it.
         with monkeypatch.context() as patched, after("find in the log", partial(patched.setattr, FileLog, fact, fail)):
             result = house.run("copies")
         told = metadata(result, "copies")

@@ -1,4 +1,4 @@
-"""What run tags decide about extracts and histories, and of which assets."""
+"""What run tags decide about extracts and histories, and for which assets."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One session a process, as the settings say, that no run takes away from another."""
+"""One session per process, with the declared settings, which no run takes away from another."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ class Nested(dg.ConfigurableResource[Any]):
 
 
 def test_the_settings_are_in_force(spark: SparkSession, tmp_path: Path):
-    # Of this test run's directory, or any that is free.
+    # These refer to the directory of this test run, or to any free port.
     own = {"spark.driver.extraJavaOptions", "spark.sql.warehouse.dir", "spark.connect.grpc.binding.port"}
     settings = {key: value for key, value in local_settings(tmp_path).items() if key not in own}
     assert {key: spark.conf.get(key) for key in settings} == settings
@@ -54,7 +54,7 @@ def test_a_resource_at_two_places_is_one_session_that_outlives_the_run(local_spa
 def test_both_resources_of_dagster_pyspark_are_sessions_of_one_s_own(
     kind: Any, lake: Lake, instance: dg.DagsterInstance
 ):
-    """Used by the IO manager and by an asset; Dagster sets one up before the run, the other starts when asked."""
+    """Used by the IO manager and by an asset; Dagster sets up one before the run, the other starts on demand."""
     lake.create("numbers", [(1, "a"), (2, "b")], "id int, name string")
     numbers = dg.AssetSpec("numbers", metadata=Table(key="id"))
 
@@ -76,7 +76,7 @@ def test_a_session_says_which_delta_it_has(spark: SparkSession):
 
 
 def test_a_vendor_s_build_needs_no_jars_that_this_library_has_pinned(spark: SparkSession):
-    """A real session that says of itself what one on EMR says."""
+    """A real session that describes itself as one on EMR does."""
 
     path = {"spark.driver.extraClassPath": "/usr/lib/hadoop/*"}
     of_a_vendor: Any = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""Which tables Dagster's pages call "Unsynced", for each kind of source: those that have something to read, no others."""
+"""Which tables Dagster's pages call "Unsynced", for each kind of source: exactly those that have something to read."""
 
 import sys
 from collections.abc import Generator
@@ -23,7 +23,7 @@ from tests.support.tables import DAY_1, DAY_2, carried, copies, orders, totals
 pytestmark = [pytest.mark.served, pytest.mark.slow, pytest.mark.timeout(2400)]
 STATUS = "{ assetNodes { assetKey { path } staleStatus staleCauses { reason dependency { path } } } }"
 NAMED = "lakehouse_stale_status"
-"""What the catalog calls a table that another program writes."""
+"""The catalog name of a table that another program writes."""
 by_name = dg.AssetSpec("by_name", metadata=Table(key="id", name=NAMED))
 elsewhere = dg.AssetSpec("elsewhere", metadata=Table(key="id"))
 
@@ -59,7 +59,7 @@ THERE = dg.asset(name="elsewhere", metadata=Table(key="id"))(carried)
 
 @contextmanager
 def pages(instance: dg.DagsterInstance, **code_locations: dg.Definitions) -> Generator[WorkspaceProcessContext]:
-    """What the web server asks: code locations, here of this process, and an instance."""
+    """The web server's view: code locations, here in this process, and an instance."""
     origins = list[InProcessCodeLocationOrigin]()
     with pytest.MonkeyPatch.context() as patch:
         for name, definitions in code_locations.items():
@@ -73,7 +73,7 @@ def pages(instance: dg.DagsterInstance, **code_locations: dg.Definitions) -> Gen
 
 
 def test_a_table_is_stale_exactly_while_it_has_something_to_read(house: House, tmp_path: Path) -> None:
-    """Whoever looks first at a source, the sensor or a run, and whether or not a run came before the sensor."""
+    """Whoever looks at a source first, the sensor or a run, and whether or not there was a run before the sensor."""
     lake, instance = house.lake, dg.DagsterInstance.local_temp(str(tmp_path))
     resources = {"io_manager": house.io_manager}
     here = incremental(dg.Definitions([orders, elsewhere, by_name, *HERE], resources=resources), sensor="carry_on")
@@ -96,7 +96,7 @@ def test_a_table_is_stale_exactly_while_it_has_something_to_read(house: House, t
         job.execute_in_process(instance=instance, asset_selection=[*keys] or None)
 
     def run_alone(*names: str) -> None:
-        """Without a code location."""
+        """Runs tables without a code location."""
         given = [orders, elsewhere, by_name, *HERE]
         dg.materialize(given, selection=[*names], resources=resources, instance=instance)
 

@@ -1,6 +1,6 @@
 """The nights of upkeep: the schedule as Dagster evaluates it, and the job, executed; real logs, without Spark.
 
-The resource of Spark here has no session: what asks for one fails.
+The Spark resource here has no session, so that any use of it fails.
 """
 
 import time
@@ -89,7 +89,7 @@ def failure(result: dg.ExecuteInProcessResult) -> str:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """An instance on a disk: Dagster gives no other to a schedule, and two runs at once lock one in memory."""
+    """An instance on disk: Dagster evaluates a schedule with no other, and two runs at once lock one in memory."""
     (home := tmp_path / "home").mkdir()
     with dg.DagsterInstance.local_temp(str(home)) as made:
         yield made
@@ -126,7 +126,7 @@ def test_tables_that_need_nothing_cost_a_look_at_their_logs_and_start_no_spark(
 
 
 def test_a_night_waits_in_no_pool(tmp_path: Path) -> None:
-    """With the granularity `run` its run would hold the pools of all tables, each as long as the whole night."""
+    """With the granularity `run`, its run would occupy the pools of all tables for the whole night."""
     job = location(tmp_path).resolve_job_def(UPKEEP_JOB)
     assert [op.pool for op in job.graph.iterate_op_defs()] == [None]
     assert {op.pool for asset in (copies, others) for op in [asset.op]} == {None}
@@ -135,7 +135,7 @@ def test_a_night_waits_in_no_pool(tmp_path: Path) -> None:
 def test_a_table_that_a_run_is_writing_waits_for_the_end_of_that_run(
     tmp_path: Path, stored: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without Spark its turn then ends with an error, which only a table has that is being kept."""
+    """Without Spark its turn then ends with an error, which shows that its upkeep was carried out."""
     monkeypatch.setattr(keeping, "_LOOK_AGAIN", 0.2)
     commits(tmp_path, "copies", 20)
     with ThreadPoolExecutor(1) as pool:
@@ -209,7 +209,7 @@ def test_a_quarantine_is_kept_too_and_waits_for_the_runs_of_its_table(
 def test_a_run_on_another_driver_is_refused_a_table_on_s3_while_upkeep_works_on_it(
     instance: dg.DagsterInstance,
 ) -> None:
-    """And the step of the run that upkeep is has another name."""
+    """The step of the run that carries out the upkeep has another name."""
 
     @dg.asset
     def written(context: dg.AssetExecutionContext) -> None:
@@ -241,7 +241,7 @@ def test_no_statement_is_started_after_the_limit_of_the_night(tmp_path: Path, in
 def test_an_error_at_one_table_keeps_no_other_from_its_upkeep_and_is_told(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
-    """Here because there is no Spark."""
+    """The upkeep fails here because there is no Spark."""
     commits(tmp_path, "copies", 20)
     commits(tmp_path, "others", 20)
     (tmp_path / "others" / "_delta_log" / f"{3:020}.json").write_text("{")
@@ -252,7 +252,7 @@ def test_an_error_at_one_table_keeps_no_other_from_its_upkeep_and_is_told(
 
 
 class Defeated:
-    """A resource whose session first raises what Delta raised of a commit that another writer defeated."""
+    """A resource whose session first raises the error that Delta raises for a commit that lost to another writer."""
 
     def __init__(self, spark: SparkSession, error: Exception, times: int) -> None:
         self.spark, self.error, self.times = spark, error, times

@@ -1,4 +1,4 @@
-"""A view in a run of Dagster: what its page shows, what a run of a partition writes; and what is said of a Merge."""
+"""A view in a run of Dagster: what its page shows, what a run of a partition writes; and warnings about a Merge."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def shifted(orders: Changes) -> View:
 
 
 def with_assets(house: House, *assets: dg.AssetsDefinition) -> House:
-    """The house of other assets, complete as a code location has them."""
+    """The house with other assets, complete as in a code location."""
     complete = incremental(dg.Definitions(assets=[orders, *assets], resources={"io_manager": house.io_manager}))
     return House(house.lake, list(complete.assets or []), house.instance)
 
@@ -67,7 +67,7 @@ def test_a_materialization_shows_the_lineage_of_columns_and_how_changes_are_foll
 
 
 def test_another_text_is_noticed_although_no_source_changed(house: House, tmp_path: Path) -> None:
-    """The text is in a file whose path the function computes, so that no digest of its code has the text."""
+    """The text is in a file whose path the function computes, so that no digest of the code includes the text."""
     files = {"large": tmp_path / "large.sql"}
 
     @dg.asset(metadata=Table(key="id"))
@@ -117,7 +117,7 @@ def plain(orders: Changes) -> Merge:
 
 @pytest.mark.slow
 def test_a_merge_of_doubtful_rows_is_warned_of_where_its_plan_can_be_seen(house: House) -> None:
-    """Through Spark Connect. The plan is written all the same, because only its author knows what it is to say."""
+    """That is through Spark Connect. The plan is executed all the same: only its author knows what it should give."""
     house = with_assets(house, stamped, plain)
     result = house.run("stamped", "plain")
     assert result.success

@@ -1,4 +1,4 @@
-"""An expectation as a value: its name, its words, its place in metadata, and what an evaluation says."""
+"""An expectation as a value: its name, its words, its place in metadata, and how an evaluation is worded."""
 
 from typing import Any
 

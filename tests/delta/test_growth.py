@@ -1,4 +1,4 @@
-"""By how many rows a commit made a table grow, by its files alone: against a table of which every row is known."""
+"""By how many rows a commit made a table grow, from its files alone: compared with a table whose every row is known."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -22,7 +22,7 @@ Vector = dict[str, int] | None
 
 @dataclass
 class Files:
-    """A table as its files: of each the rows, those that a vector deletes, and whether a snapshot knows the former."""
+    """A table as its files: the rows of each, the rows that a vector deletes, and the rows that snapshots record."""
 
     live: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
     snapshots: list[dict[str, int]] = field(default_factory=list[dict[str, int]])
@@ -110,7 +110,7 @@ def test_statistics_and_vectors_that_are_null_are_none() -> None:
 
 
 def _moved(table: DeltaTable, path: str) -> None:
-    """What another writer does to a table of four rows."""
+    """Writes by delta-rs to a table of four rows."""
     more = pa.table({"id": [3, 9], "g": ["c", "e"]})
     table.update(predicate="id = 1", updates={"id": "10"})
     table.delete("id = 2")

@@ -1,4 +1,4 @@
-"""A key predicate holds for rows with the keys, for no others where it says so, and says few ranges."""
+"""A key predicate holds for rows with the keys, for no others where it claims so, and names few ranges."""
 
 import re
 import sqlite3
@@ -28,7 +28,7 @@ def key_predicate(columns: list[str], keys: list[tuple], prefix: str = "", types
 
 
 def holding(sql: str, rows: list[tuple], width: int) -> list[tuple]:
-    """The rows for which another database, too, says that the predicate holds."""
+    """The rows for which the predicate holds in another database."""
     with sqlite3.connect(":memory:") as base:
         names = ", ".join("abc"[:width])
         base.execute(f"CREATE TABLE t ({names})")
@@ -116,7 +116,7 @@ def test_far_keys_do_not_share_a_range():
 
 @for_each("start", [0, -(10**5), 2**62])
 def test_sets_of_scattered_keys_mostly_have_the_same_range(start: int):
-    """So the next set's step runs the code that Spark generated for the last one."""
+    """Then the next set's step runs the code that Spark generated for the last one."""
     sets = [Random(seed).sample(range(start, start + 10**6), 2_000) for seed in range(20)]
     predicates = Counter(key_predicate(["a"], [(key,) for key in keys]).sql for keys in sets)
     assert all(sql.count(">=") == 1 for sql in predicates)
@@ -125,7 +125,7 @@ def test_sets_of_scattered_keys_mostly_have_the_same_range(start: int):
 
 @for_each("clusters", [17, 40, 100, 1_000])
 def test_ranges_leave_out_nearly_what_the_widest_gaps_hold(clusters: int):
-    """Of so many clusters of neighbours, 16 ranges can leave out 15 gaps."""
+    """With this many clusters of neighbouring keys, 16 ranges can leave out 15 gaps."""
     length = 10**6 // clusters
     keys = [start * length + key for start in range(clusters) for key in range(0, 4_000 // clusters * 2, 2)]
     span, gaps = keys[-1] - keys[0], 15 * (length - 4_000 // clusters * 2)
@@ -136,7 +136,7 @@ def test_ranges_leave_out_nearly_what_the_widest_gaps_hold(clusters: int):
 
 @for_each("kind, bits", [("tinyint", 8), ("smallint", 16), ("int", 32), ("bigint", 64)])
 def test_a_rounded_range_ends_where_its_type_ends(kind: str, bits: int):
-    """A literal beyond would be of another type, or none."""
+    """A literal beyond that end would have another type, or would not exist."""
     least, most = -(1 << bits - 1), (1 << bits - 1) - 1
     keys = [*range(least, least + 64, 2), *range(most - 64, most + 1, 2), least, most]
     with in_force(replace(MEASURED, key_ranges=1)):
@@ -159,7 +159,7 @@ def test_dates_and_decimals_are_said_in_their_own_type():
 
 @for_each("kind, said", [("tinyint", "5Y"), ("smallint", "5S"), ("int", "5"), ("bigint", "5L")])
 def test_a_whole_number_is_of_its_column_s_type(kind: str, said: str):
-    """Of another one it would be cast, and Delta leaves out no file for a cast."""
+    """A literal of another type would be cast, and Delta does not skip files by a cast."""
     assert key_predicate(["d"], [(5,)], types=[kind]).sql == f"`d` = {said}"
     assert (
         key_predicate(["d"], [(5,), (6,)], types=[kind]).sql == f"(`d` >= {said} AND `d` <= {said.replace('5', '6')})"
@@ -195,7 +195,7 @@ def test_instants_that_are_near_share_a_range_which_is_never_taken_for_all_of_th
 
 
 def test_a_range_to_nan_holds_whatever_is_larger():
-    """Spark has NaN after every other number."""
+    """Spark orders NaN after every other number."""
     predicate = key_predicate(["d"], [(nan,), (1.0,)], types=["double"])
     assert predicate.sql == "`d` = 1.0D OR `d` = CAST('nan' AS DOUBLE)"
 

@@ -49,7 +49,7 @@ def test_an_object_store_is_read_with_options_or_with_the_credentials_of_its_own
         assert Location(address).unreadable({name: "x"}) is None
         assert Location(address).unreadable({name: ""}) is not None
     assert Location(address, KEYS).unreadable({}) is None
-    assert Location(address, {}).unreadable({}) is None  # the machine's own role
+    assert Location(address, {}).unreadable({}) is None  # the machine's own role is used
 
 
 def test_the_secrets_of_a_location_are_shown_nowhere():

@@ -1,4 +1,4 @@
-"""What a table's commits say of themselves: which changed rows, which removed all, which are missing."""
+"""What a table's commits record: which of them changed rows, which removed all rows, and which are missing."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -258,7 +258,7 @@ def test_a_hole_is_named_and_a_long_one_does_not_fill_the_message():
 def test_paging_from_the_newest_equals_the_plain_list(
     length: int, cleaned: int, newest: int, oldest: int, arriving: int
 ):
-    """Also while others commit between two pages, and where old commits were cleaned up."""
+    """Even while others commit between two pages, and where old commits were cleaned up."""
     log = [commit("MERGE", version=v) for v in range(length)]
     pages: list[int] = []
 
@@ -298,7 +298,7 @@ def test_a_walk_to_the_start_reads_a_number_of_commits_linear_in_the_history():
     [("`a.b`", "a.b"), ("a", "a"), ("s.a", "s.a"), ("`s.t`.a", "`s.t`.a"), ("s.`a.b`", "s.`a.b`"), ("`a`b`", "`a`b`")],
 )
 def test_a_renamed_column_is_told_by_its_name(path: str, name: str):
-    """As Delta writes it: with quotes where it has a dot, without any where it has none."""
+    """In the form in which Delta writes it: with quotes where it has a dot, without quotes where it has none."""
     parameters = {"oldColumnPath": path, "newColumnPath": "new"}
     assert commit("RENAME COLUMN", parameters).renaming == (name, "new")
     assert commit("DROP COLUMNS", parameters).renaming is None
@@ -312,7 +312,7 @@ def test_a_commit_that_does_not_say_which_column_it_freed_may_have_freed_any(ope
 
 
 def test_a_line_of_a_stored_log_ends_where_json_ends(tmp_path: Path) -> None:
-    """Texts of statistics and predicates may hold characters that end a line to Python, as keys in a wrong encoding do."""
+    """Statistics and predicates may have characters that end a line in Python, as keys in a wrong encoding do."""
     entries = [{"add": {"path": "a \u0085 b \u2028 c \u2029 d \x0b e"}}, {"commitInfo": {}}]
     (tmp_path / "_delta_log").mkdir()
     text = "".join(f"{json.dumps(entry, ensure_ascii=False)}\n" for entry in entries)
@@ -322,7 +322,7 @@ def test_a_line_of_a_stored_log_ends_where_json_ends(tmp_path: Path) -> None:
 
 
 def test_a_version_has_the_same_types_whenever_it_is_read(tmp_path: Path) -> None:
-    """`deltalake` gives the metadata of a field in another order each time; one commit would have changed the layout."""
+    """`deltalake` orders the metadata of a field differently each time; a commit would seem to change the layout."""
     inner = Field("a", PrimitiveType("integer"), metadata={f"word.{n}": n for n in range(8)})
     DeltaTable.create(str(tmp_path / "t"), schema=Schema([Field("s", StructType([inner]))]))
     log = FileLog(Location(str(tmp_path / "t")), "events")
@@ -342,7 +342,7 @@ def test_a_feature_that_deltalake_does_not_know_is_named(tmp_path: Path, feature
 
 @pytest.mark.parametrize("declared", CATALOG_COMMITS.values(), ids=CATALOG_COMMITS)
 def test_a_log_whose_commits_are_the_catalogs_is_refused(tmp_path: Path, declared: Declared) -> None:
-    """deltalake itself reads a log with a commit coordinator, as far as the files go."""
+    """deltalake itself reads a log with a commit coordinator, up to the commits that are files."""
     write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}))
     declare(tmp_path / "t", declared)
     with raises_code("UNKNOWN_FEATURE", match="'events' cannot be read: .* catalogManaged.*Nothing was written"):
@@ -350,7 +350,7 @@ def test_a_log_whose_commits_are_the_catalogs_is_refused(tmp_path: Path, declare
 
 
 def test_a_commit_names_the_partitions_whose_files_it_touched_or_says_that_it_does_not(tmp_path: Path) -> None:
-    """The protocol leaves a writer free to remove a file without its partition values."""
+    """The protocol allows a writer to remove a file without giving its partition values."""
     path = tmp_path / "orders"
     for day, mode in (("mon", "error"), ("tue", "append")):
         write_deltalake(path, pa.table({"id": [1], "day": [day]}), mode=mode, partition_by=["day"])

@@ -1,4 +1,4 @@
-"""A table is opened once as long as its log stays as it is, and anew after whatever happens to that log."""
+"""A table is opened once as long as its log stays the same, and again after whatever happens to that log."""
 
 import shutil
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def _anew(path: Path) -> None:
 
 
 def _last_commit_again(path: Path) -> None:
-    """As a writer without conflict detection does: another commit in the place of the newest."""
+    """Replaces the newest commit by another one, as a writer without conflict detection does."""
     commit = path / "_delta_log" / f"{1:020}.json"
     text = commit.read_text()
     commit.unlink()
@@ -89,7 +89,7 @@ def test_the_rows_of_a_version_are_counted_whoever_has_asked_for_the_head(table:
 
 
 def test_commits_of_another_writer_are_told_apart_by_their_files(tmp_path: Path) -> None:
-    """Deltalake records no transaction id; two appends may have as many rows and bytes."""
+    """Deltalake records no transaction id, and two appends may have the same numbers of rows and bytes."""
     log = FileLog(Location(str(tmp_path / "t")), "t")
     for number in (1, 2):
         _write(tmp_path / "t", number)

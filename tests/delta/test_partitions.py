@@ -63,7 +63,7 @@ def test_keys_are_values_of_their_columns_type(keys: list[str], column_type: str
     [
         ("east", "int"),
         ("1_0", "int"),
-        ("٣", "int"),  # a digit for Python, not for SQL
+        ("٣", "int"),  # a digit in Python, but not in SQL
         (" 1", "int"),
         ("1.0", "bigint"),
         ("128", "tinyint"),
@@ -159,7 +159,7 @@ def inside(spans: Iterable[tuple[datetime, datetime]], at: datetime) -> bool:
 
 @for_each("slice_", [hours(5), hours(23), hours(22, 23), hours(*range(24))])
 def test_partitions_shorter_than_a_day_are_refused_on_a_date_column(slice_: Slice):
-    """A date cannot tell the hours of a day apart: the rows of all of them would be replaced, or none."""
+    """A date does not contain the hour: the rows of all hours of the day would be replaced, or none."""
     with pytest.raises(WriteError, match="shorter than a day"):
         slice_.predicate({"at": "date"})
 
@@ -193,7 +193,7 @@ def of_month(text: str, keyless: str | None = None) -> Slice:
 def test_a_month_whose_key_is_one_of_its_days_is_refused_on_a_column_that_is_compared_with_the_key(
     text: str, keyless: str, column_type: str
 ):
-    """Thirty of its days would be left out."""
+    """Otherwise thirty of its days would be left out."""
     with pytest.raises(WriteError, match=r"covers 2013-01-01 to 2013-01-31.*Nothing was written.*CAST\(day AS DATE\)"):
         of_month(text, keyless).predicate({"day": column_type})
     assert of_month(text, keyless).predicate({"day": "date"})

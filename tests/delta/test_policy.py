@@ -1,4 +1,4 @@
-"""What a run may do: the table's word, then the manager's, then the default."""
+"""What a run may do: the table's policy first, then the manager's, then the default."""
 
 from dataclasses import fields
 from typing import get_args

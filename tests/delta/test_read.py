@@ -1,4 +1,4 @@
-"""How one input is read, and that Dagster's metadata carries it unchanged."""
+"""How one input is read; Dagster's metadata carries it unchanged."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an asset says about its table, and that Dagster's metadata carries it unchanged."""
+"""What an asset declares about its table; Dagster's metadata carries it unchanged."""
 
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError
@@ -45,7 +45,7 @@ def tables(draw: st.DrawFn) -> Table:
 
 
 class Wrapped:
-    """As Dagster hands metadata back: the value inside a MetadataValue."""
+    """Metadata as Dagster returns it: the value inside a MetadataValue."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -1,4 +1,4 @@
-"""Names and values in SQL text mean exactly themselves, whatever they contain."""
+"""Names and values in SQL text mean exactly themselves, whatever characters they contain."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

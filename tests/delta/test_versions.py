@@ -1,4 +1,4 @@
-"""What "since last time" means."""
+"""The meaning of "since last time"."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What two versions hold differently, against a plain Python comparison of their rows."""
+"""How the rows of two versions differ, against a plain Python comparison of their rows."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def texts(row: tuple[Any, ...]) -> dict[str, str | None]:
 
 @pytest.fixture
 def changed(lake: Lake) -> Lake:
-    """Version 0, and version 3 after an update, a delete, and an insert that came and went."""
+    """Version 0, and version 3 after an update, a delete and an insert."""
     lake.create("t", [(1, "a", 10), (2, "b", 20), (3, None, 30), (4, "d", 40)], SCHEMA)
     lake.sql("UPDATE {t} SET v = NULL WHERE id = 1")
     lake.sql("DELETE FROM {t} WHERE id = 2")

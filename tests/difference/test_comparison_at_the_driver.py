@@ -1,4 +1,4 @@
-"""What the table is asked about a result that is at the driver is what comparing both in one plan tells."""
+"""Queries to the table about a result at the driver give what comparing both in one plan gives."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ def of_keys(columns: tuple[str, ...], rows: Local) -> Touched:
 
 
 def touched(spark: SparkSession, keys: Sequence[int | None] = TOUCHED) -> Touched:
-    """By a part of the table's key."""
+    """Touched keys that are only a part of the table's key."""
     return of_keys(("k",), local(spark, [(key,) for key in keys], "k int"))
 
 
@@ -55,7 +55,7 @@ def touched_by_key(spark: SparkSession) -> Touched:
 
 
 def told(frame: DataFrame) -> list[str]:
-    """The rows of a difference; of what the table holds in some columns a set."""
+    """The rows of a difference; what the table holds in some columns is given as a set."""
     columns = [column for column in frame.columns if column != HELD]
     held = ["array_sort(array_distinct(transform(`__lakehouse_held`, h -> h.d)))"] if HELD in frame.columns else []
     return sorted(str(tuple(found)) for found in frame.selectExpr(*columns, *held).collect())
@@ -79,14 +79,14 @@ def told(frame: DataFrame) -> list[str]:
         (2, "x", 1.0, [], None),
     ],
     held=[
-        (0, "x", 0.5, [1], None),  # the same
-        (0, "X", 0.5, [2], None),  # another value
-        (1, None, NAN, None, None),  # the same, a part of the key NULL
+        (0, "x", 0.5, [1], None),  # equal
+        (0, "X", 0.5, [2], None),  # different values
+        (1, None, NAN, None, None),  # equal; a part of the key is NULL
         (None, "ü", None, [1, None], None),
-        (2, "x", 1.0, [], None),  # the same, twice
+        (2, "x", 1.0, [], None),  # equal, and in the table twice
         (2, "x", 1.0, [], DAY),
         (3, "gone", 1.0, [], None),
-        (3, "gone", 2.0, [], DAY),  # one key
+        (3, "gone", 2.0, [], DAY),  # one deleted key
         (None, "gone", 1.0, [], None),
         (0, None, 1.0, [], None),
     ],
@@ -146,7 +146,7 @@ def test_a_broken_promise_is_an_error(spark: SparkSession, rows: list[tuple[Any,
 
 
 def test_keys_without_literals_are_left_to_spark(spark: SparkSession) -> None:
-    """Two such keys may be the same to Spark and not to Python: arrays, bytes that are no text."""
+    """Two such keys may be equal to Spark and not to Python: arrays, and bytes that are not valid text."""
     rows = local(spark, [(0, "x", 0.5, [1], None)])
     existing = spark.createDataFrame([(0, "\ufffd", 0.5, [1], None)], SCHEMA)
     assert local_difference("a", rows, existing.limit(0), ("a",), touched(spark)) is None

@@ -1,4 +1,4 @@
-"""A key of instants, binaries, booleans or floating numbers is said as literals too: the cost follows the change."""
+"""Keys of instants, binaries, booleans or floating-point numbers are literals too: the cost follows the change."""
 
 from datetime import UTC, datetime
 

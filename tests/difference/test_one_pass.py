@@ -1,4 +1,4 @@
-"""Many rows that differ take the place of the table's in one pass, and it is the same table as after a MERGE."""
+"""Many rows that differ replace the table's rows in one pass, and the table is the same as after a MERGE."""
 
 import re
 from collections.abc import Generator, Iterable
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anywhere
 
 COUNT = MEASURED.listed_keys + 200
 NUMBERS = range(0, 3 * COUNT, 3)
-"""More keys than are listed, and none beside another, so that no range says them either."""
+"""More keys than are listed, and none next to another, so that no range covers them either."""
 TABLES = {
     "files are rewritten": Table(key="id", properties={"delta.enableDeletionVectors": "false"}),
     "with deletion vectors": Table(key="id"),
@@ -44,7 +44,7 @@ def filled(lake: Lake, keys: Iterable[int] = NUMBERS) -> None:
 
 
 def followed(lake: Lake, table: Table = TABLES["with deletion vectors"]) -> Outcome:
-    """A step, behind which the copy is its source."""
+    """A step, after which the copy equals its source."""
     outcome = lake.materialize(copy, table)
     assert lake.rows("copy") == lake.rows("src")
     return outcome
@@ -114,7 +114,7 @@ def test_deletes_alone_are_one_delete_of_their_keys(lake: Lake, key: int | None,
     filled(lake)
     lake.insert("src", [(key, 0)])
     followed(lake)
-    lake.insert("copy", [(9, 99)])  # a second one, by another program
+    lake.insert("copy", [(9, 99)])  # a second row with this key, by another program
     lake.sql("DELETE FROM {src} WHERE id > 6 OR id < 0 OR id IS NULL")
     with in_force(limits):
         outcome = followed(lake)
@@ -128,7 +128,7 @@ def test_deletes_alone_are_one_delete_of_their_keys(lake: Lake, key: int | None,
 
 @pytest.mark.slow
 def test_rows_that_a_rival_deleted_in_the_same_moment_are_no_foreign_application_id(lake: Lake) -> None:
-    """Delta then commits nothing, and says nothing."""
+    """Delta then commits nothing, and raises nothing."""
     filled(lake)
     followed(lake)
     lake.sql("DELETE FROM {src} WHERE id > 6")
@@ -163,7 +163,7 @@ def pairs(src: Changes) -> Merge:
 
 @pytest.mark.slow
 def test_a_key_of_several_columns_whatever_they_are_called(lake: Lake) -> None:
-    """With NULL on either side, and one of them as the deletes' companion."""
+    """With NULL in either column, and with one column whose name Spark has to quote."""
     rows = [("x", 1, 0), ("x", None, 0), (None, None, 0), ("it's", 1, 0)]
     lake.create("src", rows, "`a.b` string, s bigint, `c``d` int", delta__enableDeletionVectors="true")
     table = Table(key=["a.b", "s"])
@@ -193,8 +193,8 @@ def test_where_it_is_not_to_be_it_is_a_merge(lake: Lake, table: Table) -> None:
 
 @pytest.mark.slow
 def test_an_engine_that_does_not_know_the_option_is_not_given_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would ignore it, and replace the whole table."""
-    # Each Delta that is supported knows the option, so the code asks for another one.
+    """The engine would ignore the option, and replace the whole table."""
+    # Each supported Delta knows the option, so the code is made to look for another one.
     monkeypatch.setattr(keyed, "REPLACE_ON", "spark.databricks.delta.replaceOn.of.another.version")
     filled(lake)
     followed(lake)
@@ -220,7 +220,7 @@ def test_rows_too_many_for_the_driver_are_counted_where_they_are(lake: Lake) -> 
     assert isinstance(replaced, ReplaceMatched)
     assert "<=>" in replaced.on, "whether a key is NULL is not known"
     assert replaced.counts == Rows(0, 2 * COUNT - 201, 0)
-    lake.sql("UPDATE {src} SET v = 2 - v WHERE id > 300")  # the same again
+    lake.sql("UPDATE {src} SET v = 2 - v WHERE id > 300")  # equal to the rows before
     outcome = followed(lake)
     assert isinstance(outcome, Committed)
     assert isinstance(outcome.statement, MarkOnly)
@@ -233,7 +233,7 @@ def test_rows_too_many_for_the_driver_are_counted_where_they_are(lake: Lake) -> 
 
 @pytest.mark.slow
 def test_keys_of_a_known_number_are_sent_to_the_join(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    """A feed that is not at the driver has no statistics, so Spark would shuffle the table."""
+    """The changes are not at the driver and have no statistics, so otherwise Spark would shuffle the table."""
     lake.create("src", [(key, 0) for key in range(9)], "id int, v int")
     followed(lake)
 
@@ -261,7 +261,7 @@ def test_keys_of_a_known_number_are_sent_to_the_join(lake: Lake, capsys: pytest.
 
 @pytest.mark.slow
 def test_rows_that_were_only_added_are_looked_for_by_their_keys(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the commits say of the source, the table may hold them already."""
+    """Whatever the commits of the source show, the table may already hold these rows."""
     comparisons = comparisons_by_scan(monkeypatch)
     lake.keys["src"] = ("id",)
     lake.trust_key = True
@@ -295,7 +295,7 @@ def test_of_many_files_not_all_are_opened_for_few_rows(lake: Lake) -> None:
 
 @pytest.mark.slow
 def test_the_rows_that_are_looked_for_lie_in_the_ranges_of_the_keys(lake: Lake) -> None:
-    """Parquet leaves out what lies outside, although no predicate says all of the keys."""
+    """Parquet skips what is outside the ranges, although no predicate names all of the keys."""
     filled(lake)
     followed(lake)
     lake.sql("UPDATE {src} SET v = 1 WHERE id >= 9")
@@ -310,14 +310,14 @@ def test_the_rows_that_are_looked_for_lie_in_the_ranges_of_the_keys(lake: Lake) 
 
 
 def assert_ends_near(condition: str, table: str, last: int) -> None:
-    """The range holds the last key, and little beyond: its ends are rounded."""
+    """Checks that the range holds the last key, and little beyond it: its ends are rounded."""
     end = re.search(rf"{table}\.`id` <= (\d+)\)", condition)
     assert end is not None and last <= int(end[1]) <= 1.1 * last
 
 
 @pytest.mark.slow
 def test_its_feed_tells_a_reader_what_changed(lake: Lake) -> None:
-    """Two hops: the reader follows a table that was changed so, twice, then by few keys."""
+    """Two hops: the reader follows a table that was changed in one pass several times, then by few keys."""
 
     def reader(copy: Changes) -> Merge:
         touched = copy.touched("id")

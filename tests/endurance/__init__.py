@@ -1,1 +1,1 @@
-"""A lakehouse that runs for minutes or hours while something breaks every minute: `make soak`."""
+"""A lakehouse that runs for minutes or hours while each minute something is broken on purpose: `make soak`."""

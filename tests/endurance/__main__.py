@@ -1,7 +1,7 @@
-"""`make soak`: a lakehouse in Dagster that runs for minutes or hours, something breaks every minute, all is compared.
+"""`make soak`: a lakehouse in Dagster runs for minutes or hours, is broken every minute, and is compared at the end.
 
-It leaves with 1 if a table is not what its sources give, if the checker finds a broken rule, or if a table does not
-catch up.
+It exits with 1 if a table does not hold what its sources give, if the checker finds a broken rule, or if a table does
+not catch up.
 """
 
 import json
@@ -28,9 +28,9 @@ from tests.reliability.checker import check_ledger
 from tests.reliability.delta_files import Ledger
 
 EVERY, RIVAL, SAMPLE, SIZE, LOOK = 60.0, 20.0, 5.0, 30.0, 300.0
-"""Seconds between two disturbances, two commits of a rival, two samples of memory, two of sizes, two looks at log entries."""
+"""Seconds between two disturbances, commits of a rival, samples of memory, samples of sizes, looks at log entries."""
 FIRST, CATCH_UP = 900.0, 1200.0
-"""Seconds for the first run of all tables, and for the last ones."""
+"""Seconds allowed for the first run of all tables, and for the last runs to catch up."""
 
 
 @dataclass
@@ -39,8 +39,8 @@ class Soak:
 
     Args:
         minutes: For how long the sources commit, counted from the first state of all tables.
-        seed: Draws edits and disturbances.
-        directory: Where everything of it is.
+        seed: The seed of edits and disturbances.
+        directory: The directory of everything that it writes.
     """
 
     minutes: float
@@ -56,7 +56,7 @@ class Soak:
         self.ledger = Ledger()
 
     def run(self) -> list[str]:
-        """Everything that is wrong at the end; the result is in `RESULT`."""
+        """Runs the soak and writes `RESULT`; everything that is wrong at the end."""
         for name in BASE:
             self.processes.start_source(name, self.seed)
         self.processes.start_dagster()
@@ -76,7 +76,7 @@ class Soak:
         began = time.time()
         until(CATCH_UP, lambda: not ending.unread(self.root), measures.sample)
         caught_up = time.time() - began
-        self.processes.kill_daemon()  # what waits in its queue is not begun any more
+        self.processes.kill_daemon()  # it then starts none of the queued runs
         until(CATCH_UP, lambda: not self.processes.of("run"))
         late = ending.unread(self.root)
         say("checking all files" if not late else f"{len(late)} tables did not catch up")
@@ -107,7 +107,7 @@ class Soak:
         self.disk.free()
 
     def _look(self) -> None:
-        """Notes log entries of the tables that are no longer what they were."""
+        """Notes log entries of the tables that have changed or are gone."""
         tables = [asset.path for asset in assets(self.root)]
         self.changed += map(str, check_ledger(self.ledger, *tables))
 
@@ -165,7 +165,7 @@ def main() -> None:
     for number in (
         signal.SIGTERM,
         signal.SIGINT,
-    ):  # a shell that starts it in the background has the second one ignored
+    ):  # a shell that starts it in the background ignores the second one
         signal.signal(number, lambda *_: sys.exit("it was told to end"))
     hours, minutes = os.environ.get("HOURS"), os.environ.get("MINUTES")
     seed = os.environ.get("SEED") or str(random.SystemRandom().randrange(10**6))

@@ -1,4 +1,4 @@
-"""Whether every table stands for one state of each source, whichever way it was read: told from the marks alone."""
+"""Whether every table stands for one state of each source, whichever way leads to it; derived from the marks alone."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +11,7 @@ from tests.reliability.laws import bag
 
 
 def torn(tables: Iterable[Asset], opened: Callable[[Path], History]) -> list[str]:
-    """The own commits that read one source, by two ways, at versions that differ in their rows."""
+    """The own commits that read one source in two ways, at versions with different rows."""
     return list(_torn({table.name: table for table in tables}, opened))
 
 
@@ -32,7 +32,7 @@ def _torn(tables: dict[str, Asset], opened: Callable[[Path], History]) -> Iterat
 def _stands_for(
     tables: dict[str, Asset], opened: Callable[[Path], History], name: str, version: int
 ) -> dict[str, set[int]]:
-    """The versions of each source, which no asset makes, that a table at a version stands for."""
+    """The versions of each source, a table that no asset makes, that this version of a table stands for."""
     if name not in tables:
         return {name: {version}}
     mark = _mark(opened(tables[name].path), name, version, follow=True)
@@ -44,7 +44,7 @@ def _stands_for(
 
 
 def _mark(history: History, name: str, version: int, *, follow: bool) -> dict[str, Any] | None:
-    """The asset's mark in a commit; with `follow` the one that holds there."""
+    """The asset's mark in a commit; with `follow` the mark that holds there, from this or an earlier commit."""
     while version in history.entries:
         entry = history.entries[version]
         body = json.loads(entry.info.get("userMetadata") or "{}").get("lakehouse", {})

@@ -1,4 +1,4 @@
-"""A small file system of its own for the tables, which can be full; a directory where nobody may mount one."""
+"""A small file system for the tables, which can be filled up; a plain directory if none may be mounted."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ class Disk:
 
     Args:
         path: The directory.
-        is_own: Whether it is a file system of its own.
+        is_own: Whether the directory is a file system of its own.
     """
 
     path: Path
@@ -24,7 +24,7 @@ class Disk:
 
     @classmethod
     def at(cls, path: Path) -> "Disk":
-        """A file system in a sparse file beside it, if this user may mount one."""
+        """A file system in a sparse file next to the directory, if this user may mount one."""
         path.mkdir()
         image = path.with_suffix(".image")
         if os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:

@@ -1,4 +1,4 @@
-"""What breaks: each minute one disturbance, drawn by the seed."""
+"""What is broken: one disturbance each minute, drawn by the seed."""
 
 import random
 import threading
@@ -24,8 +24,8 @@ class Disturbances:
 
     Args:
         chance: Draws them.
-        processes: Whom they hit.
-        disk: What is full at times.
+        processes: The processes that they hit.
+        disk: The disk that is filled at times.
         tables: The tables of the lakehouse.
     """
 
@@ -51,7 +51,7 @@ class Disturbances:
         return kinds | ({"the disk is full": self.fill_disk} if self.disk.is_own else {})
 
     def draw(self) -> str:
-        """The next kind: each one once, in an order that is drawn, and then all of them again."""
+        """The next kind: all kinds once in random order, and then all of them again."""
         if not self._drawn:
             self._drawn = sorted(self.kinds)
             self.chance.shuffle(self._drawn)
@@ -67,7 +67,7 @@ class Disturbances:
             if time.monotonic() > deadline:
                 return "nothing: no run was under way"
             time.sleep(0.2)
-        time.sleep(8 * self.chance.random())  # somewhere in it, or in the next one
+        time.sleep(8 * self.chance.random())  # at a random moment of this run, or of the next one
         runs = self.processes.of("run") or runs
         runs[0].kill()
         return f"process {runs[0].pid}"
@@ -112,7 +112,7 @@ class Disturbances:
         return self._ask("clock", "customers")
 
     def rival(self) -> None:
-        """Another program compacts a table, or writes some of its rows again as they are: a write begun before is defeated."""
+        """Another program compacts a table, or rewrites some rows unchanged; either defeats a write under way."""
         table = self.chance.choice(self.tables)
         path = self.processes.root / table
         if self.chance.random() < 0.5:
@@ -127,5 +127,5 @@ class Disturbances:
         return source
 
     def _sql(self, statement: str) -> None:
-        """By the session of a source, on the one server that may write to the root."""
+        """Runs a statement in the session of a source, on the one server that may write to the root."""
         self.processes.ask("extracts", f"sql {statement}")

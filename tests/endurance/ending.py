@@ -16,7 +16,7 @@ from tests.reliability.delta_files import History, log_files
 
 
 def unread(root: Path) -> list[str]:
-    """What the tables have not read yet, told from the ends of the logs."""
+    """What the tables have not read yet, by the ends of the logs."""
     return [
         f"{asset.name} has read {name} up to {upto}, and version {changed} changed rows"
         for asset in assets(root)
@@ -36,7 +36,7 @@ def _last_change(table: Path) -> int:
 
 
 def _position(asset: Asset, source: str) -> int:
-    """How far a table has read a source; -1 if it is not there."""
+    """How far a table has read a source; -1 if no commit records that."""
     files = {int(file.stem): file for file in log_files(asset.path)}
     version = max(files, default=-1)
     while version >= 0:
@@ -45,14 +45,14 @@ def _position(asset: Asset, source: str) -> int:
             mark = json.loads(info.get("userMetadata") or "{}").get("lakehouse", {})
             if mark.get("asset") == asset.name:
                 return mark["reads"][source]["version"]
-            if info.get("operation") == "RESTORE":  # what holds is what held there
+            if info.get("operation") == "RESTORE":  # the mark of the restored version holds
                 version = int(info["operationParameters"]["version"]) + 1
         version -= 1
     return -1
 
 
 def problems(root: Path, home: Path) -> list[str]:
-    """Everything that is wrong with the tables, in sentences."""
+    """Everything that is wrong with the tables, as sentences."""
     tables, opened = assets(root), cache(History)
     with dg.DagsterInstance.from_config(str(home)) as instance:
         acks = [ack for table in tables for ack in _acks(instance, table.name)]
@@ -64,7 +64,7 @@ def problems(root: Path, home: Path) -> list[str]:
 
 
 def _acks(instance: dg.DagsterInstance, name: str) -> Iterator[Ack]:
-    """What Dagster shows of the commits of a table."""
+    """The commits of a table that Dagster's event log shows."""
     cursor, more = None, True
     while more:
         page = instance.fetch_materializations(dg.AssetKey(name), limit=500, cursor=cursor)
@@ -79,7 +79,7 @@ def _acks(instance: dg.DagsterInstance, name: str) -> Iterator[Ack]:
 
 
 def runs(home: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
-    """How many runs ended how; and of each that failed when, and what its errors said."""
+    """How many runs ended in each status; and the time and the errors of each failed run."""
     with dg.DagsterInstance.from_config(str(home)) as instance:
         records = instance.get_run_records()
         failed = [record for record in records if record.dagster_run.status is dg.DagsterRunStatus.FAILURE]

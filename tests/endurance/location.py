@@ -1,4 +1,4 @@
-"""The code location of the soak, as a user writes one: four sources, views in a folder of SQL, tables in Python."""
+"""The code location of the soak, as a user would write it: four sources, views in a folder of SQL, tables in Python."""
 
 import os
 from pathlib import Path
@@ -36,7 +36,7 @@ extracts = dg.AssetSpec("extracts")
 
 @dg.asset(metadata=Table(key="id"))
 def current(orders: Changes) -> Merge:
-    """The orders that are not too large, with every column that they get."""
+    """The orders that are not too large, with all columns, including added ones."""
     touched = orders.touched("id")
     return Merge(touched.rows.where("amount < 400"), touched)
 
@@ -83,7 +83,7 @@ def kinds(events: Changes) -> Merge:
 
 @dg.asset(metadata=Table(key="id"))
 def shares(events: Changes, calm: Changes, kinds: Changes) -> View:
-    """A diamond: never a state that `events` did not have."""
+    """A diamond, which never mixes two states of `events`."""
     return View("""
         SELECT e.id AS id, e.kind AS kind, c.points AS points, k.most AS most, k.n AS n
         FROM events e LEFT JOIN calm c ON e.id = c.id LEFT JOIN kinds k ON e.kind = k.kind

@@ -1,4 +1,4 @@
-"""What is measured all the time: memory, open files, sizes; and from the logs how late the last table is."""
+"""What is measured throughout: memory, open files and sizes, and, by the logs, how late the last table is."""
 
 import json
 import time
@@ -14,7 +14,7 @@ from tests.endurance.processes import Processes
 from tests.reliability.delta_files import log_files
 
 WAY = ("orders", "orders_named", "revenue_by_city", "cities")
-"""From a source to the table that is farthest from it."""
+"""The tables from a source to the table that is farthest from it."""
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Measures:
     sizes: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def sample(self) -> None:
-        """Memory and open files of each kind of process; the largest one of a kind."""
+        """Samples memory and open files of the largest process of each kind."""
         memory, files = defaultdict[str, int](int), defaultdict[str, int](int)
         for process in self.processes.found():
             memory[process.role] = max(memory[process.role], process.memory)
@@ -40,7 +40,7 @@ class Measures:
         self.samples.append({"at": self._now, "memory": memory, "files": files})
 
     def size(self) -> None:
-        """Bytes of the tables, of Spark's own files and of Dagster's history; commits of sources and tables."""
+        """Samples the bytes of the tables, of Spark's own files and of Dagster's history, and the number of commits."""
         root = self.processes.root
         tables = [path.parent for path in root.glob("*/_delta_log")]
         of_tables, of_logs, files, commits = 0, 0, 0, 0
@@ -58,7 +58,7 @@ class Measures:
         self.sizes.append(row | {"Spark's own files": scratch, "Dagster's history": history})
 
     def growth(self) -> dict[str, str]:
-        """Of each kind of process its memory in the first third and in the last; and what a commit leaves on disk."""
+        """The memory of each kind of process in the first and in the last third; and what a commit leaves on disk."""
         third = len(self.samples) // 3 or 1
         found: dict[str, str] = {}
         for role in sorted({role for sample in self.samples for role in sample["memory"]}):
@@ -92,7 +92,7 @@ class Lateness:
 
     Args:
         at: When the source committed, in seconds since the epoch.
-        seconds: How much later the table did.
+        seconds: How much later the table committed.
     """
 
     at: float
@@ -100,7 +100,7 @@ class Lateness:
 
 
 def lateness(root: Path) -> list[Lateness]:
-    """How late the last table of the way was with each commit of the source, told from the logs."""
+    """How late the last table of `WAY` was with each commit of the source, by the logs."""
     position = {version: version for version in range(len(log_files(root / WAY[0])))}
     for before, table in pairwise(WAY):
         read = dict[int, int]()

@@ -48,7 +48,7 @@ def _result(name: str, tables: Tables) -> pa.Table:
 
 
 def _arrow(table: str, rows: list[Row]) -> pa.Table:
-    """The rows with each column that one of them has; without a row, the columns of the source or of the query."""
+    """The rows with all columns that any row has; without a row, the columns of the source or of the query."""
     if rows:
         return pa.Table.from_pylist(rows)
     if table in BASE:
@@ -57,7 +57,7 @@ def _arrow(table: str, rows: list[Row]) -> pa.Table:
 
 
 def whole(rows: Iterable[Row]) -> list[Row]:
-    """The rows without their NULLs: a column that came later is no difference to one that is NULL."""
+    """The rows without their NULLs, so that a column that was added later equals one that is NULL."""
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
@@ -70,10 +70,10 @@ def _equals(name: str) -> Law:
 
 @dataclass
 class Fold:
-    """The history of a table, continued from where it was last asked for.
+    """A law: the table is the history of its source. The expected history is kept and continued at the next call.
 
     Args:
-        tracked: The columns a change of which begins another row.
+        tracked: The columns whose changes begin another row.
     """
 
     tracked: tuple[str, ...]
@@ -92,7 +92,7 @@ class Fold:
 
 
 def _archives(before: list[Row] | None, spans: Mapping[str, Span], rows: list[Row]) -> str | None:
-    """The table is what it was, and the rows that each version told as new: a RESTORE tells all rows of its files."""
+    """The table keeps its rows and gets the new rows of each version; a RESTORE gives all rows of the files it adds."""
     (span,) = spans.values()
     history, held = span.history, list(before or [])
     if span.after is None:
@@ -138,7 +138,7 @@ def assets(root: Path) -> list[Asset]:
 
 
 def recomputed(root: Path) -> dict[str, str]:
-    """How tables differ from a recompute of the whole graph, from the sources alone, as they are now."""
+    """How tables differ from a recompute of the whole graph from the newest versions of the sources alone."""
     tables = {name: _now(root / name) for name in BASE}
     waiting = set(QUERIES)
     while waiting:

@@ -15,7 +15,7 @@ MB = 1e6
 
 
 def draw(result: Mapping[str, Any], directory: Path) -> None:
-    """Writes them as SVG."""
+    """Writes the pictures as SVG."""
     samples, sizes = result["samples"], result["sizes"]
     hits = [(act["at"] - result["began"]) / 60 for act in result["disturbances"]]
     roles = ("Spark server", "code server", "daemon", "source", "run")

@@ -31,7 +31,7 @@ _ROLES = {
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of the soak, by what it is there for."""
+    """A process of the soak, and its purpose."""
 
     pid: int
     role: str
@@ -58,12 +58,12 @@ class Process:
 
 @dataclass
 class Processes:
-    """Starts and finds them.
+    """Starts and finds the processes of a soak.
 
     Args:
-        directory: Where Dagster's history and the logs are.
+        directory: The directory of Dagster's history and of the processes' logs.
         root: The root of the tables.
-        port: Where the code server answers.
+        port: The port of the code server.
     """
 
     directory: Path
@@ -96,7 +96,7 @@ class Processes:
             )
 
     def ask(self, name: str, act: str) -> None:
-        """Gives a source an order; one that has died says so in its log."""
+        """Gives a source an order; the log of a source that has died shows why."""
         pipe = self.sources[name].stdin
         assert pipe is not None
         with suppress(BrokenPipeError):
@@ -104,7 +104,7 @@ class Processes:
             pipe.flush()
 
     def start_dagster(self) -> None:
-        """A history, which two processes cannot create at once; a code server, the switches of the sensors, the daemon."""
+        """Creates the history, which two processes cannot do at once; starts code server, sensors and daemon."""
         self.home.mkdir(parents=True)
         shutil.copy(PROJECT / ".dagster" / "dagster.yaml", self.home)
         with dg.DagsterInstance.from_config(str(self.home)) as instance:
@@ -118,13 +118,13 @@ class Processes:
         self.start_daemon()
 
     def start_code_server(self) -> subprocess.Popen[bytes]:
-        """`dagster api grpc`, as a container of its own would run it."""
+        """Starts `dagster api grpc`, as a container of its own would."""
         start = ["-m", "dagster", "api", "grpc", "-m", LOCATION, "--host", "127.0.0.1", "--port", str(self.port)]
         with (self.directory / "code_server.log").open("a") as log:
             return subprocess.Popen([sys.executable, *start], **self._given(log), stdin=subprocess.DEVNULL)
 
     def _switch_on(self, code_server: subprocess.Popen[bytes]) -> None:
-        """Starts each sensor, as its switch in Dagster does, as soon as the code server answers."""
+        """Starts each sensor as soon as the code server answers, as its switch in Dagster's UI does."""
         command = [sys.executable, "-m", "dagster", "sensor", "start", "--start-all", "-w", str(self._workspace)]
         with (self.directory / "sensor.log").open("a") as log:
             while subprocess.run(command, **self._given(log), check=False).returncode != 0:
@@ -137,7 +137,7 @@ class Processes:
         return self.directory / "workspace.yaml"
 
     def start_daemon(self) -> None:
-        """`dagster-daemon run`, as a service would start it."""
+        """Starts `dagster-daemon run`, as a service would."""
         command = [sys.executable, "-m", "dagster._daemon", "run", "-w", str(self._workspace)]
         with (self.directory / "daemon.log").open("a") as log:
             self.daemon = subprocess.Popen(command, **self._given(log), stdin=subprocess.DEVNULL)
@@ -149,7 +149,7 @@ class Processes:
         self.daemon.wait()
 
     def _given(self, log: Any) -> dict[str, Any]:
-        """In a directory of its own: in a checkout the project's .env would win."""
+        """The options of each process; its directory is not a checkout, because there the project's .env would win."""
         return {"cwd": self.directory, "env": self.environment, "stdout": log, "stderr": subprocess.STDOUT}
 
     def found(self) -> list[Process]:
@@ -159,7 +159,7 @@ class Processes:
         return [process for process in self.found() if process.role == role]
 
     def end(self) -> None:
-        """Ends all of them; each is known by the root in its environment."""
+        """Ends all processes that have the root in their environment."""
         for process in self.found():
             process.kill()
 

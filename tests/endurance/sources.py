@@ -1,6 +1,6 @@
-"""A source that never rests: `python -m tests.endurance.sources NAME ROOT SEED JOURNAL`, asked by lines on its input.
+"""A source that never rests: `python -m tests.endurance.sources NAME ROOT SEED JOURNAL`; lines on its input are orders.
 
-Two sources are written by Spark, on the server of the lakehouse, and two by delta-rs.
+Spark, on the server of the lakehouse, writes two of the sources, and delta-rs two.
 """
 
 import json
@@ -24,11 +24,11 @@ from lakehouse import LocalSpark
 from tests.support.client import local_spark
 
 PERIOD = 1.0
-"""Seconds from one commit of a source to the next, if the machine admits it."""
+"""Seconds from one commit of a source to the next, if the machine is fast enough."""
 REST = "rest"
 """The order to end."""
 MEMORY = "2g"
-"""Of Spark's server, which compiles little: half of two cores would go into that."""
+"""The memory of Spark's server. It compiles little, because that would take half of two cores."""
 FEED = {"delta.enableChangeDataFeed": "true"}
 FIRST, MOST, CUSTOMERS, SHELVES = 400, 800, 60, 30
 """Rows of a source at the beginning and at most; customers; rows of an extract."""
@@ -127,7 +127,7 @@ class Source(ABC):
 
     @abstractmethod
     def extras(self) -> list[str]:
-        """The columns that the source has got since."""
+        """The columns that the source has got since its creation."""
 
     @abstractmethod
     def create(self) -> None: ...
@@ -137,7 +137,7 @@ class Source(ABC):
 
     @abstractmethod
     def absent(self) -> int | None:
-        """The id of a customer that there is not."""
+        """The id of a customer that is missing; None if none is."""
 
     @abstractmethod
     def insert(self, rows: list[tuple[Any, ...]]) -> None: ...
@@ -156,9 +156,9 @@ class Source(ABC):
     def compact(self) -> None: ...
 
     def step_clock(self) -> None:
-        """A commit by a writer whose clock is an hour behind: a log entry made by hand, put there if it is absent."""
+        """Commits as a writer whose clock is an hour behind: links a handmade log entry, unless that version exists."""
         absent = self.absent()
-        if absent is None:  # everybody is there: one goes, and comes back in the past
+        if absent is None:  # no customer is missing: one is deleted, and comes back in the past
             absent = self.chance.randrange(CUSTOMERS)
             self.delete(f"id = {absent}")
         file, then = self.path / f"by-hand-{time.time_ns()}.parquet", time.time() - 3600
@@ -187,7 +187,7 @@ class SparkSource(Source):
         return self.spark.spark_session.sql(text.format(t=f"delta.`{self.path}`")).collect()
 
     def carry_out(self, act: str) -> None:
-        """The act; `sql ...` is a statement about any table of the lakehouse."""
+        """Carries out an act; `sql ...` is a statement on any table of the lakehouse."""
         if act.startswith("sql "):
             self.sql(act.removeprefix("sql "))
         else:
@@ -280,7 +280,7 @@ def source_of(name: str, root: Path, seed: str) -> Source:
 
 
 def hear(orders: Queue[str]) -> None:
-    """Puts the lines of the input into a queue; at the end of the input nobody is there who could say more."""
+    """Puts the lines of the input into a queue, and the order to end once the input has ended."""
     for line in sys.stdin:
         orders.put(line.strip())
     orders.put(REST)

@@ -1,4 +1,4 @@
-"""What the soak goes by: its sources, its oracle, which must go red, and its pictures; no Spark."""
+"""What the soak relies on: its sources, its oracle, which must be able to fail, and its pictures; without Spark."""
 
 import random
 from itertools import pairwise
@@ -19,7 +19,7 @@ from tests.reliability.laws import Span
 
 
 def source(root: Path, name: str) -> DeltaRsSource:
-    """Any of the four, written by delta-rs."""
+    """Any of the four sources, written by delta-rs."""
     made = DeltaRsSource(name, root / name, random.Random(0))
     made.create()
     return made
@@ -111,7 +111,7 @@ def _rows(made: Source) -> list[Row]:
 
 
 def _feed(made: Source) -> list[Row]:
-    """The feed, by delta-rs."""
+    """The feed of a source, read by delta-rs."""
     return pa.table(DeltaTable(str(made.path)).load_cdf(starting_version=0).read_all()).to_pylist()
 
 

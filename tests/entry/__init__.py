@@ -1,1 +1,1 @@
-"""What a user starts: the entry points, README, the web server, the demo's graph."""
+"""What a user starts: the entry points, the README, the web server, the demo's graph."""

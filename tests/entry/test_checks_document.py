@@ -1,4 +1,4 @@
-"""The recipes of docs/how-to/check-tables.md, run as they stand there."""
+"""The recipes of docs/how-to/check-tables.md, run as they are written."""
 
 from datetime import timedelta
 

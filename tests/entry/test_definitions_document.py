@@ -1,4 +1,4 @@
-"""The pages on definitions and on development, run as they stand there."""
+"""The code on the pages about definitions and development, run as it is written."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Whatever command opens Dagster here, it loads the same location and keeps its history in the same place."""
+"""Whatever command opens Dagster here, it loads the same code location and keeps its history in the same place."""
 
 import shutil
 from collections.abc import Callable

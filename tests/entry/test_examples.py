@@ -1,4 +1,4 @@
-"""Each project of examples/ runs, follows an edit of its files, and writes nothing where nothing changed."""
+"""Each project in examples/ runs, follows an edit of its files, and writes nothing where nothing changed."""
 
 import datetime as dt
 import json
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* is currently in beta")
 
 
 class Example:
-    """A copy of an example, whose tables are below its folder."""
+    """A copy of an example with its tables below its folder."""
 
     def __init__(self, name: str, lake: Lake, instance: dg.DagsterInstance) -> None:
         self.folder, self.lake, self.instance = lake.root / name, lake, instance
@@ -59,7 +59,7 @@ class Example:
 
 
 def replayed(data: Path) -> list[tuple[Any, ...]]:
-    """The database's table, by its log in plain Python."""
+    """The table that a database has after its log, replayed in plain Python."""
     events = [
         json.loads(line, parse_float=Decimal) for file in data.iterdir() for line in file.read_text().splitlines()
     ]
@@ -106,7 +106,7 @@ def test_a_medallion_of_views_follows_its_files(lake: Lake, instance: dg.Dagster
     sales.write_text(sales.read_text().replace("4,b,tea,0", "4,b,rum,1"))
     shops.write_text(shops.read_text().replace("b,Bonn", "b,Lyon"))
     changed = example.run()
-    assert changed["silver/sales"] == 2  # the corrected sale enters, the other one of the shop moves
+    assert changed["silver/sales"] == 2  # the corrected sale enters, and the shop's other sale changes
     assert example.rows("silver/sales_quarantine", "sale_id") == []
     assert example.rows("gold/best_product", "city", "product") == [("Bonn", "rum"), ("Lyon", "rum")]
     assert example.rows("gold/revenue_by_city", "city", "day", "sales", "revenue") == [

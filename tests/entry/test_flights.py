@@ -1,4 +1,4 @@
-"""The real graph on real days: what each step reads and writes, and that the end is what a recompute gives."""
+"""The real graph on real days: what each step reads and writes, and that the result is what a recompute gives."""
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
@@ -26,11 +26,11 @@ DAY = dt.date(2013, 1, 1)
 REVISED, CANCELLED = "2013-01-01-UA1545-EWR", "2013-01-01-UA1714-LGA"
 UNITED = 165
 CARRIED = ("dep_delay", "arr_delay", "dest")
-"""Of the columns of `flights_history` some that a report may leave out."""
+"""Columns of `flights_history` that a report may leave out."""
 
 
 class Airports:
-    """The project's tables in a lakehouse of the test's own."""
+    """The project's tables, in a lakehouse of the test's own."""
 
     def __init__(self, spark: SparkSession, root: Path, instance: dg.DagsterInstance) -> None:
         self.lake = Lake(spark, root)
@@ -43,14 +43,14 @@ class Airports:
         self._instance = instance
 
     def extract(self, day: dt.date) -> Mapping[str, Any]:
-        """What the fleet said of itself when it took the extract of a day."""
+        """The metadata with which `fleet` took the extract of a day."""
         config = {"ops": {"reference__fleet": {"config": {"day": day.isoformat()}}}}
         return self.run([demo.FLEET], config=config)["reference/fleet"]
 
     def run(
         self, keys: list[dg.AssetKey], day: dt.date | None = None, config: dict[str, Any] | None = None
     ) -> Mapping[str, Mapping[str, Any]]:
-        """What each materialized asset said of itself."""
+        """The metadata of each materialized asset."""
         result = dg.materialize(
             tables,
             selection=keys,
@@ -62,7 +62,7 @@ class Airports:
         return {key.to_user_string(): metadata(result, key.to_user_string()) for key in keys}
 
     def differing(self) -> list[str]:
-        """The incremental tables that are not what a full recompute gives."""
+        """The incremental tables that differ from a full recompute."""
         definitions = dg.Definitions(
             assets=tables,
             asset_checks=checks(tables),
@@ -77,7 +77,7 @@ class Airports:
 
 @pytest.fixture(scope="module")
 def airports(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airports]:
-    """One day of flights, through the whole graph."""
+    """One day of flights that has passed through the whole graph."""
     with dg.DagsterInstance.ephemeral() as instance:
         airports = Airports(spark, tmp_path_factory.mktemp("airports"), instance)
         airports.run(demo.REFERENCE)
@@ -88,7 +88,7 @@ def airports(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="module")
 def corrected(airports: Airports) -> Mapping[str, Mapping[str, Any]]:
-    """What the step after two corrections and a new name of an airline said of itself."""
+    """The metadata of the step after two corrections and a new name of an airline."""
     demo.send_corrections(DAY, airports.landing)
     said = airports.run([demo.EVENTS], DAY)
     airports.lake.sql("UPDATE {airlines} SET name = 'United' WHERE carrier = 'UA'", airlines=path(airports, "airlines"))
@@ -100,7 +100,7 @@ def path(airports: Airports, name: str) -> str:
 
 
 def test_a_day_becomes_one_row_a_flight(airports: Airports) -> None:
-    """At their first versions: later ones hold the corrections."""
+    """The source is read at its first versions: later ones contain the corrections."""
     first = airports.lake.spark.read.format("delta").option("versionAsOf", 0)
     flights = first.load(str(airports.lake.root / "silver/flights"))
     assert dict(flights.groupBy("status").count().collect()) == {"arrived": 837, "departed": 1, "cancelled": 4}
@@ -144,7 +144,7 @@ def test_the_history_of_the_flights_is_their_events_in_order_one_after_the_other
 
 
 def past(events: list[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
-    """The states of each flight: what a report leaves out is as it was, and a cancellation ends the last one."""
+    """The states of each flight: values that a report leaves out stay, and a cancellation ends the last state."""
     by_flight = sorted(events, key=lambda event: (event["flight_id"], event["reported_at"]))
     for flight, reports in groupby(by_flight, key=lambda event: event["flight_id"]):
         state: dict[str, Any] = {}
@@ -181,7 +181,7 @@ def test_the_history_of_the_delays_holds_what_each_version_said_at_its_time(
 
 @pytest.mark.slow
 def test_the_fleet_is_its_newest_extract(spark: SparkSession, tmp_path: Path, instance: dg.DagsterInstance) -> None:
-    """A plane that has not departed for a week leaves."""
+    """A plane that has not departed for a week is no longer in it."""
     airports = Airports(spark, tmp_path, instance)
     airports.extract(DAY)
     said = airports.extract(DAY + dt.timedelta(days=9))

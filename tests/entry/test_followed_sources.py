@@ -17,7 +17,7 @@ QUIET = 20  # seconds: several ticks
 
 
 def runs_until(server: Server, total: int) -> int:
-    """How many runs there were, once gold has a total and no run is under way."""
+    """How many runs there were when gold reached a total and no run was under way."""
     gold = server.root / "gold" / "totals"
 
     def is_reached() -> bool:

@@ -1,4 +1,4 @@
-"""The recipes on full extracts of docs/how-to/slowly-changing-dimensions.md, run as they stand there."""
+"""The recipes on full extracts in docs/how-to/slowly-changing-dimensions.md, run as they are written."""
 
 import datetime as dt
 from types import SimpleNamespace

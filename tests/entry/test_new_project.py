@@ -1,4 +1,4 @@
-"""What `lakehouse new` writes runs as it was written: installed from the wheel, materialized, tested, opened."""
+"""The project of `lakehouse new` runs unchanged: installed from the wheel, materialized, tested, opened."""
 
 import json
 import os
@@ -33,7 +33,7 @@ class Project:
     def __init__(self, shop: Shop, programs: Path, directory: Path) -> None:
         self.bin, self.directory = shop.bin, directory / "shop"
         self.environment = {
-            "PWD": str(self.directory),  # as a shell says it, and as .env takes it for DAGSTER_HOME
+            "PWD": str(self.directory),  # as a shell sets it, and as .env uses it for DAGSTER_HOME
             "PATH": os.pathsep.join([str(shop.bin), str(programs)]),
             "VIRTUAL_ENV": str(shop.bin.parent),
             REPOSITORY: (directory / "maven").as_uri(),
@@ -50,7 +50,7 @@ class Project:
 
     @contextmanager
     def opened(self) -> Iterator[Server]:
-        """`dg dev` on the project."""
+        """Runs `dg dev` on the project."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]

@@ -29,7 +29,7 @@ POSTS_A_COMMENT = "#!/bin/sh\n" + 'test "$1 $2 $3 $4" = "pr comment 12 --body-fi
 
 
 def checkout(folder: Path) -> Path:
-    """The demo, as a pull request changes it: late is who departs half an hour late."""
+    """The demo, as a pull request changes it: a flight is late if it departs half an hour late."""
     for name in ("assets", "resources"):
         shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(PROJECT / "pyproject.toml", folder)
@@ -44,7 +44,7 @@ def checkout(folder: Path) -> Path:
 
 
 class Runner:
-    """A machine that has the root of production; each command is a process in the shell that a runner starts."""
+    """A machine that has production's root; each command is a process in the shell that a runner starts."""
 
     def __init__(self, root: Path, folder: Path, text: str) -> None:
         for name, value in (GITHUB | {"workspace": str(folder)}).items():
@@ -63,7 +63,7 @@ class Runner:
         self.environment: dict[str, str] = kept | job["env"] | given
 
     def run(self, command: str, place: Path) -> str:
-        """What a command prints."""
+        """The output of a command."""
         shell = ["bash", "-e", "-c", command]
         ran = subprocess.run(shell, cwd=place, env=self.environment, capture_output=True, text=True, check=False)
         assert ran.returncode == 0, f"{command}\n{ran.stdout[-3000:]}{ran.stderr[-3000:]}"

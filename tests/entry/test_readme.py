@@ -1,4 +1,4 @@
-"""The code in the documentation runs, its files and make targets exist."""
+"""The code in the documentation runs, and the files and make targets that it names exist."""
 
 import datetime as dt
 import re
@@ -37,14 +37,14 @@ OPTIONS = {
 
 
 def code(page: str, place: Path = PROJECT / "definitions.py") -> dict[str, Any]:
-    """What a page's Python code, all blocks of it in order, defines if it is saved at a place."""
+    """The names that a page's Python code defines, all blocks in order, if it is saved at a place."""
     names: dict[str, Any] = {"__name__": "page", "__file__": str(place)}
     exec(compile("\n".join(BLOCK.findall((PROJECT / page).read_text())), str(place), "exec"), names)
     return names
 
 
 def saved_code(page: str, folder: Path) -> dict[str, Any]:
-    """What a page's Python code defines if all of its files are saved in a folder."""
+    """The names that a page's Python code defines, if all of its files are saved in a folder."""
     text = (PROJECT / page).read_text()
     for name, statement in SQL_FILE.findall(text):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def test_the_readmes_asset_follows_the_changes_of_its_source(lake: Lake):
 
 
 def test_the_page_of_a_package_index_is_the_readme_without_what_needs_a_clone():
-    """Its pieces are cut at headings of the README, without which no wheel is built."""
+    """It is cut at headings of the README; without these no wheel is built."""
     made = subprocess.run(
         [sys.executable, "-m", "hatch_fancy_pypi_readme"], check=True, cwd=PROJECT, capture_output=True, text=True
     )
@@ -230,7 +230,7 @@ def months(orders: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 @pytest.mark.slow
 def test_the_recipes_for_assets_follow_their_sources(lake: Lake):
-    """A join of two sources that change, an `Aggregate`, a snapshot input; each equals the same in plain Python."""
+    """A join of two changing sources, an `Aggregate`, a snapshot input; each equals the same result in plain Python."""
     january, february = dt.date(2024, 1, 15), dt.date(2024, 2, 15)
     lake.create("customers", [(1, "ann"), (2, "bea")], "customer_id int, name string")
     lake.create("rates", [("USD", 2)], "currency string, rate int")
@@ -339,7 +339,7 @@ def test_a_command_that_a_page_or_a_form_names_exists_and_has_its_options():
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that a page's headings have, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -347,7 +347,7 @@ def anchors(page: Path) -> set[str]:
 PRIVATE = re.compile(
     r"\b(rungs?|ladder|anew|slips?|slipped|twins?|look-ups?|in doubt|misleading|settled|loud)\b", re.IGNORECASE
 )
-"""Words that were this project's own; the field has others (CONTEXT.md)."""
+"""Words that only this project used; the field has others (CONTEXT.md)."""
 OWN_WORDS = {"CONTEXT.md", "CHANGELOG.md"}
 """The glossary names them, the changelog quotes them."""
 
@@ -358,7 +358,7 @@ def test_a_page_for_users_speaks_the_words_of_the_field():
 
 
 def test_a_page_is_short_enough_to_be_read():
-    """CONTRIBUTING.md says 1,500 words, 900 for the README, 300 for a decision; a row more is no reason to split a page."""
+    """CONTRIBUTING.md sets 1,500 words, 900 for the README, 300 for a decision; one more row does not split a page."""
     words = {page.relative_to(PROJECT).as_posix(): len(DIAGRAM.sub("", page.read_text()).split()) for page in PAGES}
     most = {"README.md": 950, **{page: 320 for page in words if page.startswith("docs/adr/0")}}
     assert {page: number for page, number in words.items() if number > most.get(page, 1600)} == {}
@@ -394,7 +394,7 @@ def test_a_decision_that_a_page_or_a_comment_names_has_a_page():
 
 
 def test_the_index_of_decisions_has_a_line_for_each_number():
-    """A page that is there, with its title; or a number that went, and where its content is now."""
+    """Each number has a page, with its title; or it was removed, and the line says where its content is now."""
     rows = re.findall(r"^\| ([\d, ]+) \| (.*) \|$", (PROJECT / "docs/adr/README.md").read_text(), re.MULTILINE)
     lines = {int(number): line for numbers, line in rows for number in numbers.split(", ")}
     assert set(lines) == set(range(1, max(NUMBERED) + 1))

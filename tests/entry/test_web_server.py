@@ -1,4 +1,4 @@
-"""The way a person takes: `dagster dev`, one asset launched over HTTP, a run in a process of its own, a table."""
+"""A user's way: `dagster dev`, one asset launched over HTTP, a run in a process of its own, a table."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from resources.environments import PROJECT
 from tests.reliability.delta_files import History
 from tests.support.dev_server import dagster_dev
 
-pytestmark = pytest.mark.timeout(900)  # above all deadlines, so that a failure quotes the server's output
+pytestmark = pytest.mark.timeout(900)  # more than all deadlines, so that a failure quotes the server's output
 
 
 @pytest.mark.slow

@@ -60,7 +60,7 @@ defs = validate(
     )
 )
 """
-SERVED = """LocalSpark(root="ROOT", spark_config={"spark.driver.memory": "1g"}, idle=600)"""  # slow between two runs
+SERVED = """LocalSpark(root="ROOT", spark_config={"spark.driver.memory": "1g"}, idle=600)"""  # long pauses between runs
 FETCHED = (
     """ClusterSpark(delta=True, spark_config={"spark.driver.memory": "1g", "spark.sql.session.timeZone": "UTC"})"""
 )
@@ -93,7 +93,7 @@ print(json.dumps(list(zip(*rows.values()))))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy, because a build leaves its own folder beside the sources."""
+    """The wheel, built from a copy of the sources, because a build leaves a folder of its own next to them."""
     source = tmp_path_factory.mktemp("source")
     for name in PACKAGES:
         shutil.copytree(PROJECT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -108,7 +108,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: list[str], cwd: Path, **environment: str) -> str:
-    """What a command prints; nothing of this project or its environment is on its path."""
+    """The output of a command; nothing of this project or its environment is on its path."""
     hidden = ("PYTHON", "VIRTUAL_ENV", "LAKEHOUSE", "SPARK", "PYSPARK", "JAVA_HOME", "DAGSTER", "COV")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
     answer = subprocess.run(
@@ -144,9 +144,9 @@ def test_the_page_of_an_index_names_no_file_that_only_a_clone_has(wheel: Path):
 
 
 class Shop:
-    """A project of a user's own, in an environment of its own, on a machine that has no Java.
+    """A user's project, in an environment of its own, on a machine without Java.
 
-    A classic session needs all of an installed Java, so it is given this machine's.
+    A classic session needs a complete installation of Java, so it gets this machine's.
     """
 
     def __init__(self, directory: Path, python: Path, programs: Path, repository: Path, spark: str) -> None:
@@ -182,10 +182,10 @@ def shop(wheel: Path, programs: Path, tmp_path: Path) -> Iterator[Shop]:
 
 
 def installed(wheel: Path, programs: Path, directory: Path, extras: str, spark: str, *also: str) -> Shop:
-    """A shop with the wheel, and a repository that has what its PySpark needs and nothing else."""
+    """A shop with the wheel, and a Maven repository that has what its PySpark needs and nothing else."""
     environment, constraints, repository = directory / "venv", directory / "constraints.txt", directory / "maven"
     locked = re.findall(r"^([a-z].*==.*?) \\$", (PROJECT / "requirements.lock").read_text(), re.MULTILINE)
-    if "LAKEHOUSE_DAGSTER" in os.environ:  # what Dagster needs besides is of its own day
+    if "LAKEHOUSE_DAGSTER" in os.environ:  # the packages that Dagster needs are those of its release date
         others = [line for line in locked if line.startswith(("pyspark", "delta", "pyarrow", "pandas", "numpy"))]
         locked = [*others, f"dagster=={os.environ['LAKEHOUSE_DAGSTER']}"]
     if "LAKEHOUSE_PYSPARK" in os.environ:
@@ -206,7 +206,7 @@ def installed(wheel: Path, programs: Path, directory: Path, extras: str, spark: 
 
 
 def offer(jar: Jar, repository: Path, needs: list[Jar]) -> None:
-    """Puts a jar where Maven's layout has it, with what it needs."""
+    """Copies a jar to its place in a Maven repository, with its dependencies."""
     place = repository / jar.organisation.replace(".", "/") / jar.name / jar.revision
     place.mkdir(parents=True)
     (place / jar.file_name).symlink_to(DIRECTORY / jar.file_name)
@@ -222,7 +222,7 @@ def coordinates(jar: Jar) -> str:
 
 @pytest.fixture
 def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory of which a session of this process holds no lock, as it does of the tests' own directory."""
+    """A directory whose lock no session of this process holds, unlike the lock of the tests' own directory."""
     place = tmp_path_factory.getbasetemp().with_name(f"wheel-{os.getpid()}-{os.urandom(4).hex()}")
     place.mkdir()
     yield place
@@ -259,7 +259,7 @@ def test_a_project_of_one_s_own_needs_the_wheel_and_nothing_else(shop: Shop):
 
 
 def databricks_connect(directory: Path) -> Path:
-    """A wheel of this name that brings files of `pyspark` as the real one does: here those of Spark's own client."""
+    """A wheel of this name that contains files of `pyspark`, as the real one does: here those of Spark's client."""
     built, name = directory / "databricks_connect-17.3.0-py3-none-any.whl", "databricks_connect-17.3.0.dist-info"
     needs = ("py4j", "grpcio", "grpcio-status", "googleapis-common-protos", "pandas", "pyarrow", "zstandard")
     lines = ["Metadata-Version: 2.1", "Name: databricks-connect", "Version: 17.3.0"]

@@ -1,4 +1,4 @@
-"""What a platform refuses, one wall at a time and all together: the tables come out the same, in one commit a run."""
+"""What a platform refuses, one wall at a time and all together: tables come out the same, in one commit per run."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -47,24 +47,24 @@ EDITS = {
     ),
     "many deletions": "DELETE FROM {src} WHERE id % 2 = 1",
 }
-"""Each statement that a comparison can become."""
+"""Edits that together lead to each statement that a comparison can become."""
 LIMITS = {"rows at the driver": MEASURED, "rows in Spark": Limits(driver_rows=0, tried_keys=0)}
 
 
 @contextmanager
 def behind(walls: str, spark: LocalSpark, lake: Lake, *rest: Any) -> Generator[Lake]:
-    """A lake whose session is a new one, behind walls."""
+    """A lake with a new session, behind walls."""
     leave_all()
     with governed([Wall(name) for name in walls.split(",") if name], *rest):
         try:
             yield Lake(spark.spark_session, lake.root)
         finally:
-            leave_all()  # while the gateway answers: PySpark 4.0 would try to reach it for ten minutes
+            leave_all()  # while the gateway still answers: otherwise PySpark 4.0 would try to reach it for ten minutes
     lake.spark = spark.spark_session
 
 
 def requests_of_steps(walls: str, spark: LocalSpark, lake: Lake) -> dict[str, int]:
-    """How often a step asks the server after each edit, once the session knows what it can."""
+    """How many requests the step after each edit sends to the server, once the session knows what is allowed."""
     asked: dict[str, int] = {}
     root = lake.root / f"behind {walls}"
     root.mkdir()
@@ -110,7 +110,7 @@ def test_a_table_follows_its_source_over_walls(local_spark: LocalSpark, lake: La
             assert committed(behind_walls.materialize(copy, KEYED)).lost == ()
             assert behind_walls.rows("copy") == behind_walls.rows("src"), edit
         assert len(behind_walls.commits("copy")) == 1 + len(EDITS)
-        # Spark 4.0 has no clones, so it begins a new session, and that wall is not in the way.
+        # Spark 4.0 has no clones: a new session is begun there, so that wall does not matter.
         clones = set[Wall]() if hasattr(behind_walls.spark, "cloneSession") else {Wall.CLONES}
         refuses = any(wall.value in walls for wall in OF_STATEMENTS - clones)
         assert (abilities(behind_walls.spark).statements is not None) is refuses
@@ -119,7 +119,7 @@ def test_a_table_follows_its_source_over_walls(local_spark: LocalSpark, lake: La
 def test_a_row_that_a_rival_adds_between_plan_and_write_stays(
     local_spark: LocalSpark, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rows beside those that differ are read in the transaction that writes them, not when they were compared."""
+    """The other rows of rewritten files are read in the transaction that writes them, not when rows were compared."""
     plan = loop.plan_attempt
 
     def plan_late(writing: Writing, head: Head | None) -> Planned:
@@ -203,7 +203,7 @@ def test_a_catalog_that_denies_modify_is_quoted_and_nothing_is_written(
 def test_a_server_that_goes_away_while_it_is_tried_is_one_finding_and_the_next_call_drops_the_table(
     local_spark: LocalSpark, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(core, "DefaultPolicy", partial(DefaultPolicy, max_retries=0))  # not for ten minutes
+    monkeypatch.setattr(core, "DefaultPolicy", partial(DefaultPolicy, max_retries=0))  # otherwise ten minutes
     manager = DeltaIOManager(spark=local_spark, root=str(lake.root))
     left, was_left = 20, False
     while True:

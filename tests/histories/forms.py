@@ -1,4 +1,4 @@
-"""Sources of every form that Delta knows, what is done to them, and histories of both, as values that Hypothesis shrinks."""
+"""Sources of every form that Delta has, statements on them, and histories of both: values that Hypothesis shrinks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ KEYS = {
     "INT": "{n}",
     "BIGINT": "{n} + 1099511627776",
     "STRING": "'k{n}'",
-    "CHAR(3)": "'k{n} '",  # as Spark reads it: two rows of 'k0' would be two of one key
+    "CHAR(3)": "'k{n} '",  # padded, as Spark reads it, or two rows of 'k0' would have one key
     "VARCHAR(6)": "'k{n} '",
     "DATE": "DATE '2024-02-2{n}'",
     "TIMESTAMP": "TIMESTAMP '2024-03-31 0{n}:30:00'",
@@ -30,7 +30,7 @@ NUMBERS = (
     ("FLOAT", "DOUBLE"),
     ("DECIMAL(6,2)", "DECIMAL(10,4)"),
 )
-"""The types of a number, and what it may be widened to."""
+"""The types of a number, and the type to which each may be widened."""
 LAYOUTS = (
     "",
     "PARTITIONED BY (g)",
@@ -59,7 +59,7 @@ class History:
 
     Args:
         source: The statement that creates `{src}`.
-        trusted: Whether the key `id` of the source is declared and believed.
+        trusted: Whether the key `id` of the source is declared and trusted.
         kinds: The tables, by their names in `KINDS`.
         properties: The Delta properties that these tables declare.
         steps: The statements before each run; `{back}` is the version before the newest.
@@ -74,7 +74,7 @@ class History:
 
 @dataclass(frozen=True)
 class Words:
-    """How a source says its values in SQL."""
+    """The values of a source in SQL."""
 
     key: str
     wide: str
@@ -150,7 +150,7 @@ def _changes(words: Words) -> st.SearchStrategy[str]:
 
 
 def _appended(words: Words) -> st.SearchStrategy[tuple[str, ...]]:
-    """Rows whose keys are not there yet."""
+    """Appends rows whose keys the source does not have yet."""
 
     def statement(rows: list[str]) -> tuple[str, ...]:
         new = f"SELECT * FROM ({_union(rows)}) s WHERE NOT EXISTS (SELECT 1 FROM {{src}} t WHERE t.id = s.id)"
@@ -160,7 +160,7 @@ def _appended(words: Words) -> st.SearchStrategy[tuple[str, ...]]:
 
 
 def _upkeep(words: Words) -> st.SearchStrategy[tuple[str, ...]]:
-    """What leaves the rows as they are; what this table cannot do, Delta refuses."""
+    """Statements that do not change the rows; Delta refuses those that this table does not support."""
     alter = "ALTER TABLE {src}"
     return st.sampled_from(
         [

@@ -1,4 +1,4 @@
-"""The tables of the histories: what an asset makes of the source, and the query whose rows the table must hold."""
+"""The tables of the histories: the asset of each, and the query whose rows the table must hold."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ class Kind:
     """A table of a history.
 
     Args:
-        asset: What makes the table.
+        asset: The asset that makes the table.
         key: The key of the table; empty if none is declared.
-        expected: The query over `{src}` that computes all of the table.
-        holds: What the table `{made}` must hold of that.
+        expected: The query over `{src}` that gives all expected rows.
+        holds: The query over the table `{made}` that must give the same rows.
     """
 
     asset: Callable[..., Any]

@@ -24,7 +24,7 @@ class WrongTableError(AssertionError):
 
 @contextmanager
 def soon(spark: SparkSession) -> Generator[None]:
-    """Lets `VACUUM` remove files of this moment."""
+    """Lets `VACUUM` remove files that were deleted a moment ago."""
     spark.conf.set(SOONER, "false")
     try:
         yield
@@ -33,10 +33,10 @@ def soon(spark: SparkSession) -> Generator[None]:
 
 
 def play(spark: SparkSession, root: Path, history: History) -> Counter[str]:
-    """One history in an empty directory; what its statements and runs did, counted.
+    """Plays one history in an empty directory; counts what its statements and runs did.
 
     Raises:
-        WrongTableError: A table is not what its query gives, or a run that wrote nothing changed it.
+        WrongTableError: A table does not hold the rows of its query, or a run that failed changed it.
     """
     played = Counter[str]()
     lake = Lake(spark, root, keys={"src": ("id",)} if history.trusted else {}, trust_key=history.trusted)
@@ -51,16 +51,16 @@ def play(spark: SparkSession, root: Path, history: History) -> Counter[str]:
 
 
 def act(lake: Lake, statement: str) -> str:
-    """Carries a statement out if Delta does; what became of it."""
+    """Carries a statement out unless Delta refuses it; which of the two."""
     try:
         lake.sql(statement.replace("{back}", str(max(0, lake.version("src") - 1))))
-    except (PySparkException, Py4JJavaError):  # PySpark lacks the texts of some errors of Delta
+    except (PySparkException, Py4JJavaError):  # PySpark has no texts for some errors of Delta
         return f"refused by Delta: {statement.partition('{src}')[0]}"
     return "statements"
 
 
 def follow(lake: Lake, name: str, history: History, played: Counter[str]) -> None:
-    """A run of a table; a refusal must leave the table as it was, and a full refresh must go on."""
+    """Runs a table; a refused run must not change the table, and is followed by a full refresh."""
     kind, table = KINDS[name], Table(key=KINDS[name].key, properties=dict(history.properties))
     before = lake.version(name) if lake.exists(name) else None
     try:

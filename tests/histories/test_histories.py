@@ -1,6 +1,6 @@
-"""Whatever a source is made of and whatever is done to it, each table that follows it is what its query gives.
+"""Whatever form a source has and whatever is done to it, each table that follows it holds the rows of its query.
 
-`LAKEHOUSE_BLOCKS` says how many blocks of fifty histories are drawn, from the block `LAKEHOUSE_SEED` on. A history
+`LAKEHOUSE_BLOCKS` is how many blocks of fifty histories are drawn, beginning with the block `LAKEHOUSE_SEED`. A history
 that fails is shrunk, and written to build/histories as a test.
 """
 

@@ -38,7 +38,7 @@ ROWS = [
     if "`lakehouse/" in line
 ]
 KNOWN = {"deltalake", "explain", "lakehouse", "lakehouse run", "lakehouse status", "dg scaffold defs", "defs.yaml"}
-"""What the first column of a row may name: commands, and files of users."""
+"""The names that the first column of a row may contain: commands, and files of users."""
 
 
 def test_a_row_of_the_table_names_files_that_exist_and_names_that_are_in_them() -> None:

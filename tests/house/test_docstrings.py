@@ -1,4 +1,4 @@
-"""What a docstring of lakehouse names by its full name is there: a move that leaves a name behind goes red."""
+"""A full name in a docstring of lakehouse exists: a move that leaves an old name behind makes this test fail."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every error says what happened, what is true now and what to do; and it keeps what it was told."""
+"""Every error says what happened, what is true now and what to do; and it keeps its arguments."""
 
 import ast
 import inspect
@@ -12,17 +12,17 @@ from tests.support.errors_of_all_codes import CLASSES, built
 
 BUILT = list(built())
 PLAIN = [DefinitionError("It is wrong."), ReadError("It means nothing."), WriteError("It means nothing.")]
-"""Errors whose sentences stand where they are raised."""
+"""Errors whose sentences are written where they are raised."""
 RAISED = [*(error for error, _ in BUILT), *PLAIN]
 CODES = re.findall(
     r'^    (?:@with_code\(|code = )"([A-Z_]+)"', "\n".join(map(inspect.getsource, CLASSES)), re.MULTILINE
 )
-"""As the classes say them: of a constructor, or of a class with one sentence."""
+"""The codes in the source of the classes: those of constructors, and those of classes with one sentence."""
 STATES = (
     r"Nothing was (written|read|changed|committed|started)|not (started|changed)|committed (version|as version)|"
     r"is committed|may be in the table|does not count|What was committed stays"
 )
-"""What is true of the table now."""
+"""Phrases for what is true of the table now."""
 ALWAYS = (errors.StaleInputsError, errors.LateGapError, errors.UncomparedError)
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/errors.md").read_text()
@@ -41,7 +41,7 @@ def test_what_happens_at_run_time_is_followed_by_what_is_true_of_the_table() -> 
 
 
 def test_what_happened_can_be_told_without_what_is_true_now() -> None:
-    """An error of a second commit says it in a sentence of its own: nothing was written by that one."""
+    """An error about a second commit needs a sentence of its own: nothing was written by that commit."""
     how = "give the error its sentences apart: cls(happened, 'Nothing was written. ...')"
     at_run_time = [error for error, _ in BUILT if not isinstance(error, SetupError)]
     assert [error.code for error in at_run_time if "Nothing was" in error.happened] == [], how
@@ -62,7 +62,7 @@ def test_once_is_not_said_as_1_times() -> None:
 
 
 def test_a_retry_policy_repeats_what_another_try_may_do_better() -> None:
-    """Another session, other rivals, other executors; all else would only be said again."""
+    """With another session, other rivals or other executors; any other error would only be raised again."""
     assert {error.code for error in RAISED if error.is_temporary} == {
         "SESSION_ENDED",
         "SERVER_LOST",
@@ -76,7 +76,7 @@ def test_a_retry_policy_repeats_what_another_try_may_do_better() -> None:
 
 
 def test_the_page_on_errors_has_each_code_with_its_class() -> None:
-    """Of `UNSETTLED`, say, a search finds one row."""
+    """A search for `UNSETTLED`, for example, finds one row."""
     assert len(ROWS) == len({code for code, _, _ in ROWS})
     assert {code: kind for code, kind, _ in ROWS} == {error.code: type(error).__name__ for error in RAISED}
 
@@ -89,7 +89,7 @@ def test_the_page_on_errors_says_which_a_retry_policy_tries_again() -> None:
 
 
 def drawn() -> Iterator[tuple[str, str | None]]:
-    """The classes that the docstring draws, each with the one above it."""
+    """The classes in the tree of the docstring, each with the class above it."""
     path: list[tuple[int, str]] = []
     for indent, name in re.findall(r"^( *)[*x-] (\w+Error)\b", str(errors.__doc__), re.MULTILINE):
         while path and path[-1][0] >= len(indent):
@@ -110,7 +110,7 @@ def test_one_except_catches_them_all() -> None:
 
 
 def test_an_asset_that_reads_its_own_table_is_told_how_to_begin() -> None:
-    """To materialize itself first is no advice."""
+    """The advice to materialize the asset itself first would not help."""
     assert "begins with an empty table" in str(errors.ReadError.source_missing("balance", "balance", "/lake/balance"))
     assert "Materialize 'orders' first" in str(errors.ReadError.source_missing("balance", "orders", "/lake/orders"))
 

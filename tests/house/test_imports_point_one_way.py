@@ -15,9 +15,9 @@ from tests.support.for_each import for_each
 ROOT = Path(__file__).parents[2]
 PARTS = ("lakehouse", "dagster_delta_lakehouse", "resources", "assets", "tests")
 UPWARD = {"lakehouse/cli/new.py: dagster_delta_lakehouse.project.write_project"}
-"""The command `lakehouse new` writes a project with what `dg scaffold defs` writes its components with."""
+"""`lakehouse new` writes a project with the code that `dg scaffold defs` uses to write its components."""
 ASKED = {"spark/progress.py": {"sparkContext"}, "server/in_process.py": {"sparkContext", "_jvm"}}
-"""The named adapters: the first asks for what is public, but not there through Spark Connect; the second lets the JVM of
+"""The named adapters: the first uses a public name that Spark Connect lacks; the second lets the JVM of
 a session of the user's own take the lock of a root."""
 ORDER = (
     "errors",
@@ -39,17 +39,17 @@ ORDER = (
     "cli",
     "__main__",
 )
-"""The rooms and top-level files of lakehouse; each imports from itself and from those before it."""
+"""The packages and top-level files of lakehouse; each imports from itself and from those before it."""
 FLOORS = ("dagster/code", "dagster", "dagster/follow", "dagster/definitions")
-"""The folders of a room that has several; each imports from itself and from those before it."""
+"""The folders of a package that has several; each imports from itself and from those before it."""
 PURE = {"errors", "delta", "conflicts", "cursor", "status"}
-"""Rooms that know neither Spark nor Dagster: they are told of rows and logs through arguments."""
+"""Packages that import neither Spark nor Dagster: they get rows and logs as arguments."""
 PURE_FILES = {
     "upkeep/registration.py",
     "upkeep/readers.py",
     "upkeep/due.py",
 }
-"""Files of other rooms that know neither."""
+"""Files of other packages that import neither of them."""
 DAGSTERS = {"dagster", "cli"}
 """The packages that import Dagster."""
 WITH_DELTALAKE = {"delta/file_log.py", "delta/log_files.py"}
@@ -60,7 +60,7 @@ DAGSTER = {"dagster", "dagster_pyspark", "pydantic"}
 
 @cache
 def imported(path: Path) -> tuple[str, ...]:
-    """The full names that a file imports, wherever in it, `from a import b` as `a.b`."""
+    """The full names that a file imports anywhere in it, with `from a import b` as `a.b`."""
     return tuple(_imported(path))
 
 
@@ -127,7 +127,7 @@ def test_the_pure_packages_know_neither_spark_nor_dagster_and_only_the_doors_kno
 
 @for_each("module", INNER)
 def test_a_module_imports_from_where_a_name_is_defined_and_not_from_the_front(module: str):
-    """`from lakehouse import …` inside the library would close a circle."""
+    """`from lakehouse import …` inside the library would be a circular import."""
     assert [
         name
         for name in imported(MODULES[module])

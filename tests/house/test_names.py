@@ -38,7 +38,7 @@ NO_NOUNS = frozenset(
 
 
 def _names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Every name that a file gives, with the line where it does."""
+    """Every name that a file assigns or defines, with its line."""
     for node in ast.walk(tree):
         match node:
             case ast.arg(arg=name, lineno=line) | ast.Name(id=name, ctx=ast.Store(), lineno=line):
@@ -54,7 +54,7 @@ def _names(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def unnamed(source: str) -> list[tuple[int, str]]:
-    """The names of a file that do not name a thing; `left` does beside a `right`."""
+    """The names of a file that do not name a thing; `left` does if there is a `right`."""
     names = list(_names(ast.parse(source)))
     sides = {"left"} if any(name == "right" for _, name in names) else set[str]()
     return sorted((line, name) for line, name in names if name.strip("_") in NO_NOUNS - sides)
@@ -73,7 +73,7 @@ def test_a_name_that_is_no_noun_is_noticed() -> None:
 
 
 def test_a_class_has_a_name_of_its_own() -> None:
-    """Whoever searches for a class finds one."""
+    """A search for a class finds one class."""
     places = defaultdict[str, list[str]](list)
     for file in sorted((PROJECT / "lakehouse").rglob("*.py")):
         for node in ast.parse(file.read_text()).body:
@@ -86,7 +86,7 @@ def test_a_class_has_a_name_of_its_own() -> None:
 PARTICIPLE = re.compile(r"^_?[a-z]+(?:ed|told|made|held|known|found|given|written|standing)$")
 NO_PARTICIPLES = {"feed", "need", "seed", "speed", "embed"}
 OF_USERS = {"appended", "touched"}
-"""What users say of changes: `changes.touched(...)`."""
+"""Methods whose names are for users to read: `changes.touched(...)`."""
 OF_VALUES = {"checked", "committed", "unknown"}
 """A property, and functions within others."""
 

@@ -94,7 +94,7 @@ CUSTOMER_ROWS = [(7, "Ulm"), (8, "Rom")]
 
 
 def run_all(house: House, version: int) -> dg.ExecuteInProcessResult:
-    """One run of each asset; the extract of the customers has the version."""
+    """One run of each asset; the extract of the customers has this version."""
     config = dg.RunConfig(ops={"extracts": Extract(version=version)})
     result = house.run(*(asset.key.to_user_string() for asset in (*FOLLOWING, whole, extracts)), run_config=config)
     for day in DAYS.get_partition_keys()[:2]:

@@ -1,4 +1,4 @@
-"""A table whose inputs agree holds, after each commit, the query over its sources at what the commit stands for."""
+"""After each commit, a table whose inputs agree holds what its query gives at the cut that the commit stands for."""
 
 import os
 import random
@@ -14,7 +14,7 @@ from tests.support.slow import slow
 
 @contextmanager
 def told(story: list[str]) -> Iterator[None]:
-    """Adds what was done to an error."""
+    """Adds the story of what was done to an error."""
     try:
         yield
     except BaseException as error:

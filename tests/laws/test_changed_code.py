@@ -1,4 +1,4 @@
-"""The function of a table is edited: the table becomes what the new code makes of the sources, or the log says why not."""
+"""The function of a table is edited: the table becomes what the new code gives, or the run's log has the reason."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -64,7 +64,7 @@ def house(lake: Lake, instance: dg.DagsterInstance) -> House:
 
 @pytest.fixture
 def edit(house: House, tmp_path: Path) -> Callable[..., None]:
-    """Puts an asset `copies` of edited code into the house."""
+    """Puts an asset `copies` with edited code into the house."""
 
     def edited(text: str, table: Table = KEYED, ins: Any = None, folder: str = ".", **given: Any) -> None:
         file = tmp_path / folder / "shop.py"

@@ -128,7 +128,7 @@ INSIDE = {
 
 
 def test_a_change_inside_a_map_is_one_and_no_change_is_none(lake: Lake) -> None:
-    """One row a value, in which only that one changes."""
+    """One row for each value; in each row only that value changes."""
     columns = [f"m{index}" for index in range(len(INSIDE))]
     kinds = dict(zip(columns, (kind for kind, _, _ in INSIDE.values()), strict=True))
     lake.create("src", [], f"id int, v int, {', '.join(f'{name} {kind}' for name, kind in kinds.items())}")
@@ -227,7 +227,7 @@ def test_an_overwrite_follows_what_it_looks_up_even_where_its_changes_are_none(l
     lake.materialize(enriched, KEYED)
     assert {row.id: row.w for row in lake.frame("enriched").collect()} == {1: 1, 2: 3}
     lake.insert("dim", [("r", 4)])
-    lake.materialize(enriched, KEYED)  # which gives no other row, and is kept all the same
+    lake.materialize(enriched, KEYED)  # this changes no row, but the position is recorded all the same
     assert isinstance(lake.materialize(unasked, KEYED, name="enriched"), Unchanged)
 
 

@@ -59,7 +59,7 @@ def test_a_changed_row_costs_what_it_is_and_not_what_the_table_is(meter: Meter, 
     assert isinstance(ours.outcome, Committed)
     assert data.same(meter.spark, pair.source, pair.target)
     assert cost.jobs <= 25
-    # The file that holds the key once in the source, once in the target and once to write; the rest is Delta's log.
+    # The file with the key: once in the source, once in the target and once to write; the rest is Delta's log.
     assert cost.input_rows < 4 * ROWS_PER_FILE
     assert (files.added, files.removed) == (2, 1), "the row's new file, and its old one with a deletion vector"
     assert files.written < 10_000
@@ -80,9 +80,9 @@ def test_a_table_of_five_times_the_files_costs_a_changed_row_the_same(
     (small, few), (large, many) = seen.values()
     assert large.jobs == small.jobs
     assert (many.added, many.removed) == (few.added, few.removed)
-    # Spark reads a row for each file of the table's state, a few times; it read 64,000 rows more in a scan.
+    # Spark reads a row for each file in the table's state, a few times; with a scan it read 64,000 rows more.
     assert large.input_rows - small.input_rows < ROWS_PER_FILE
-    # A file that is opened to find out that it is not concerned costs its footer; the source has files, too.
+    # A file that is opened and turns out not to be concerned costs its footer; the source has files, too.
     tables = 1 if trust_key else 2
     assert large.input_bytes - small.input_bytes < tables * 4 * FILES * FOOTER
 
@@ -96,7 +96,7 @@ def test_nothing_new_upstream_runs_no_spark_job(meter: Meter, pair: Pair) -> Non
 
 @pytest.mark.slow
 def test_what_a_step_wrote_is_read_by_pages_downstream(meter: Meter, pair: Pair) -> None:
-    """With deletion vectors Delta would read the whole files that lost a row, each time that they do."""
+    """With deletion vectors Delta would read the whole files that lost a row, each time that they lose one."""
     for key in (ROWS_PER_FILE + 7, ROWS_PER_FILE + 1_234):
         data.change(meter.spark, pair.source, data.neighbours(key))
         _, files, ours = stepped(meter, pair)
@@ -113,7 +113,7 @@ def test_what_a_step_wrote_is_read_by_pages_downstream(meter: Meter, pair: Pair)
 
 @pytest.mark.slow
 def test_a_step_of_one_row_that_is_judged_reads_no_row_more(meter: Meter, pair: Pair) -> None:
-    """The answers come with the rows, in the pass that computes these. An empty quarantine is not read."""
+    """The answers come with the rows, in the pass that computes the rows. An empty quarantine is not read."""
 
     def copies(source: Changes) -> Merge:
         touched = source.touched("id")
@@ -150,7 +150,7 @@ def test_many_pending_versions_cost_no_more_jobs_than_one(meter: Meter, pair: Pa
     many, files, _ = stepped(meter, pair)
     assert log_files.version(pair.target) == before + 1
     assert many.jobs <= one.jobs + 2
-    # Key 1 is in the file of the first step by now, the other keys where they always were.
+    # By now key 1 is in the file of the first step; the other keys are where they always were.
     assert (files.added, files.removed) == (3, 2), "the rows' new file, and two old ones with deletion vectors"
 
 
@@ -178,7 +178,7 @@ def test_a_views_step_of_one_row_reads_the_files_of_its_keys_by_literals(meter: 
 
 
 def test_a_replaced_table_costs_a_recompute_and_a_scan_of_its_keys(meter: Meter, pair: Pair) -> None:
-    """No feed is read or judged where the log tells that many rows changed, and nothing is compared."""
+    """Where the log shows that many rows changed, no feed is read or judged, and nothing is compared."""
     lake, spark, table = Lake(meter.spark, pair.root), meter.spark, Table(key="id", properties=data.PROPERTIES)
 
     def kept(source: Changes) -> View:

@@ -21,7 +21,7 @@ from tests.support.slow import slow
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
 LINES = "order_id INT, line INT, amount INT"
 Line = tuple[int, int, int]
-"""A line of an order; its number is its own, so that an order may have several."""
+"""A line of an order; each line has its own number, so that an order may have several lines."""
 
 
 def total_of(lines: Changes) -> Merge:
@@ -90,7 +90,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class Put:
-    """A line is added to an order, or its amount is another one."""
+    """A line is added to an order, or gets another order and amount."""
 
     order: int
     line: int
@@ -125,7 +125,7 @@ def apply(lake: Lake, name: str, edit: Put | Drop, rows: list[Line]) -> list[Lin
 
 
 def now(lake: Lake, case: Case) -> list[tuple[Any, ...]]:
-    """What the table says now."""
+    """The rows that the table holds now."""
     rows = lake.frame(case.asset.__name__)
     if case.asset is past_of:
         rows = rows.where("__END_AT IS NULL").select("order_id", "line", "amount")
@@ -180,7 +180,7 @@ def copy(lines: Changes) -> Merge:
 @example(
     steps=[
         [(True, Put(1, 8, 1))],  # the other program doubles a key that the asset has written
-        [(False, Put(2, 2, 99))],  # the asset writes another one,
+        [(False, Put(2, 2, 99))],  # the asset writes another key,
         [(True, Put(1, 8, 2)), (False, Put(2, 2, 98))],  # both write between two reads,
         [(False, Put(1, 1, 7))],  # and the asset writes the doubled one again.
     ]
@@ -199,7 +199,7 @@ def test_an_assets_table_that_another_program_writes_too_is_followed_as_it_is(
             if of_copy:
                 apply(lake, "copy", edit, lines_in(lake, "copy"))
                 continue
-            # The source keeps its key: a line's number is its order's.
+            # The key stays unique in the source: the number of a line is that of its order.
             own = Put(edit.order, edit.order, edit.amount) if isinstance(edit, Put) else edit
             rows = apply(lake, "lines", own, rows)
             lake.materialize(copy, Table(key="order_id"))

@@ -2,7 +2,7 @@
 
 Definitions are edited at random, as data is: key, config, code version, what an input leaves out, the windows and the
 column of a partition, the mapping of the source's partitions. The oracle is plain Python over the source's rows. Only
-public names and Dagster are used. `LAKEHOUSE_HISTORIES` says how many histories there are of each family.
+public names and Dagster are used. `LAKEHOUSE_HISTORIES` sets how many histories there are of each family.
 """
 
 import os
@@ -25,7 +25,7 @@ from lakehouse import Append, Changes, DeltaIOManager, Merge, Overwrite, Read, R
 
 HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "1"))
 EDITS = 3
-"""The first history: in it a key, a limit, a start, a column and a mapping are edited, some while no data changes."""
+"""The seed with which a key, a limit, a start, a column and a mapping are edited, some while no data changes."""
 STEPS = 4
 FIRST, LATER = date(2024, 1, 1), date(2024, 1, 20)
 SCHEMA: Any = pa.schema(
@@ -50,7 +50,7 @@ class Limit(dg.Config):
 
 @dataclass(frozen=True)
 class Definition:
-    """What an asset's code, its run and its partitions say; each field is edited apart."""
+    """What an asset's code, its run and its partitions define; each field is edited on its own."""
 
     key: tuple[str, ...] = ("id",)
     limit: int = 0
@@ -159,7 +159,7 @@ def merged(world: World) -> None:
 
 
 def appended(world: World) -> None:
-    """A table that only grows: what it has under one config, nothing of it twice, nothing left out in silence."""
+    """A table that only grows: under one config no row is in it twice, and no row is left out silently."""
     defined = world.definition
 
     @dg.asset(ins={"src": dg.AssetIn(metadata=Read() if defined.start is None else Read(start=defined.start))})

@@ -1,4 +1,4 @@
-"""A lakehouse that an earlier commit left goes on: each table reads only what changed since, and ends right."""
+"""A lakehouse that an earlier commit left goes on: each table reads only what changed since, and ends up right."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""A commit that a rival's commit came before: written again if the rival changed rows that it is about."""
+"""A commit just before which a rival committed: it is written again if the rival changed rows that it is about."""
 
 from functools import partial
 
@@ -22,7 +22,7 @@ P, Q = PartitionKey("p", {"g": "p"}, {}), PartitionKey("q", {"g": "q"}, {})
 
 
 def test_a_run_that_found_nothing_to_write_is_judged_by_its_rivals_too(lake: Lake, classic: None) -> None:
-    """The rows are as they should be when they are compared, and are not when the position is committed."""
+    """The rows are right when they are compared, but no longer when the position is committed."""
     lake.create("src", ROWS, SRC)
     one = Slice((P,))
     lake.materialize(copy, BY_GROUP, slice=one)
@@ -35,12 +35,12 @@ def test_a_run_that_found_nothing_to_write_is_judged_by_its_rivals_too(lake: Lak
         raises_code("OVERTAKEN"),
     ):
         later.commit(none, lake.retry, NO_WAIT)
-    lake.materialize(copy, BY_GROUP, slice=one)  # as Dagster does then
+    lake.materialize(copy, BY_GROUP, slice=one)  # as Dagster does after this error
     assert lake.rows("copy") == ROWS[:1]
 
 
 def test_a_run_of_another_partition_that_slips_in_is_nothing_to_mend(lake: Lake, classic: None) -> None:
-    """By its mark, for a table without a feed does not tell whose rows they were."""
+    """Its mark shows that; a table without a feed does not show whose rows were changed."""
     table = Table(key="id", partition_by="g", properties={"delta.enableChangeDataFeed": "false"})
     lake.create("src", ROWS, SRC)
     for partition in (P, Q):
@@ -94,7 +94,7 @@ def test_a_rival_that_slips_in_is_not_overruled_where_the_table_says_so(lake: La
 
 
 def test_what_a_full_refresh_could_not_set_right_the_next_run_does(lake: Lake, classic: None) -> None:
-    """A rival's row just before its commit, of a key that no range tells of; and the run does not write again."""
+    """Just before its commit a rival changes a row whose key is in no range; and the run does not write again."""
     lake.create("src", ROWS, SRC)
     table = Table(key="id", policy=Policy(on_same_rows="fail"))
     lake.materialize(copy, table)

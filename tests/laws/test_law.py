@@ -31,7 +31,7 @@ def in_order(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(params=["as planned", slow("in one pass"), slow("by rows")])
 def way(request: pytest.FixtureRequest, spark: SparkSession) -> Generator[list[str]]:
-    """How rows are compared and replaced: as their number bids, or as if their keys could not be said or were many.
+    """How rows are compared and replaced: as planned, or as if they were too many or their keys had no literals.
 
     Yields:
         The statements of the test's commits, for the test to fill.
@@ -100,7 +100,7 @@ def test_reading_changes_in_any_steps_equals_reading_everything_once(
 
 
 def replayed(lake: Lake) -> list[tuple[Any, ...]]:
-    """The source as its archived feed tells it: inserts and post-images less deletes and pre-images."""
+    """The source according to its archived feed: inserts and post-images less deletes and pre-images."""
     sign = "CASE WHEN change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END"
     counted = lake.sql(f"SELECT id, k, v, SUM({sign}) AS n FROM {{archive}} GROUP BY id, k, v HAVING SUM({sign}) <> 0")
     return in_order([tuple(row)[:3] for row in counted for _ in range(row.n)])

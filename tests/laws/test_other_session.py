@@ -1,4 +1,4 @@
-"""Rows that were computed under other settings of the Spark session are computed again, and a table says why."""
+"""Rows that were computed under other settings of the Spark session are computed again, and a message says why."""
 
 from datetime import UTC, datetime
 
@@ -55,7 +55,7 @@ def test_another_time_zone_has_everything_compared_once_and_a_table_that_keeps_r
 
 
 def test_a_listed_setting_is_one_of_spark_and_stands_at_its_default(spark: SparkSession) -> None:
-    """A setting at its default is in no mark; one that this Spark does not know has no value."""
+    """A setting at its default is not in a mark; one that this Spark does not know has no value."""
     values = {name: setting(spark, name) for name in DECIDE_ROWS}
     assert {name: value for name, value in values.items() if value not in (None, DECIDE_ROWS[name])} == {}
     assert sum(value is not None for value in values.values()) > len(values) - 5

@@ -69,7 +69,7 @@ def test_the_past_stays_whatever_happens_upstream_until_a_run_thaws_it(house: Ow
 
 
 def assert_no_run_touched_what_none_owned(lake: Lake, name: str) -> None:
-    """What the check of frozen rows compares is the same at each version, whichever it begins with."""
+    """The frozen rows that the check compares are the same at each version, whatever version it begins with."""
     log = lake.ref(name).log(lambda: lake.spark)
     head = log.head()
     assert head is not None
@@ -118,7 +118,7 @@ def test_a_run_after_a_pause_says_which_keys_froze_unread_and_reads_them_once_if
     house.kept = tuple(kept for kept in TABLES if kept.name in ("per_day", "largest"))
     house.run()
     house.insert((100, day(19), 0, 70))
-    house.run()  # the first commit that says which days it owned
+    house.run()  # the first commit that records which days it owned
     house.day += timedelta(days=3)
     house.insert((101, day(10), 0, 75), (102, day(3), 0, 70))
     house.run()
@@ -131,7 +131,7 @@ def test_a_run_after_a_pause_says_which_keys_froze_unread_and_reads_them_once_if
     house.insert((103, day(13), 0, 76), (104, day(3), 0, 70))
     for outcome in house.run((day(13), day(15)), unread=True).values():  # the days between the two edges
         assert isinstance(outcome, Committed) and not outcome.mark.everything, "by keys"
-    house.purge(day(15))  # what was thawed once is frozen again
+    house.purge(day(15))  # rows that were thawed once are frozen again
     house.run()
     assert len(house.lake.told) == 2
 
@@ -151,7 +151,7 @@ def test_a_run_that_began_earlier_thaws_nothing_and_a_zombie_writes_nothing(hous
     assert house.lake.version("per_day") == before
     house.kept = (kept,)
     house.purge(day(18))
-    house.run(moment=moment_of(0))  # a clock that is wrong: the last commit's moment holds
+    house.run(moment=moment_of(0))  # a wrong clock: the moment of the last commit is used
     mark = house.lake.commits("per_day")[-1].user_metadata
     assert mark is not None and f"{house.moment:%Y-%m-%dT%H}" in mark
 
@@ -166,7 +166,7 @@ def test_a_row_that_changes_sides_stops_the_run_until_both_rows_are_thawed(house
     house.kept = (replace(next(kept for kept in TABLES if kept.name == "copied"), asset=asset),)
     table = house.kept[0].table(house.owns)
     house.run()
-    for id_, to in ((3, day(18)), (15, day(5))):  # one comes in, one leaves
+    for id_, to in ((3, day(18)), (15, day(5))):  # one row becomes owned, one frozen
         before, version = house.orders[id_], house.lake.version(asset.__name__)
         house.orders[id_] = (id_, to, *before[2:])
         house.lake.sql(f"UPDATE {{orders}} SET day = DATE'{to}' WHERE id = {id_}")

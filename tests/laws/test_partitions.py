@@ -1,7 +1,7 @@
 """Every changed row of a partitioned source arrives through the sensor, and nothing is requested for ever.
 
 Sources are written by delta-rs; the sensor is the real one, and looks at real logs. A run is what its predicate selects,
-evaluated without Spark; LAKEHOUSE_EXAMPLES says how many such histories there are. tests/laws/test_partitions_on_spark.py
+evaluated without Spark; LAKEHOUSE_EXAMPLES sets how many histories there are. tests/laws/test_partitions_on_spark.py
 has histories whose runs are real.
 """
 
@@ -29,11 +29,11 @@ from tests.support.ticks import ticked
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "20"))
 TICKS = 40
 TOLD = list[Counter[str]]()
-"""What was seen of each run of the test."""
+"""What was counted in each run of the test."""
 
 
 class Carried:
-    """A table of partitions that follows `sales`: what its runs have read, and a log that says so."""
+    """A table of partitions that follows `sales`: what its runs have read, and a log that records it."""
 
     def __init__(self, root: Path, of: Sales, instance: dg.DagsterInstance) -> None:
         self.root, self.of, self.instance = root, of, instance
@@ -47,7 +47,7 @@ class Carried:
         self.seen = Counter[str]()
 
     def test(self, partition: str) -> Test:
-        """What the run of a partition selects: of the source, and of the result."""
+        """The rows that the run of a partition selects, by their test in the source and in the result."""
         upstream = upstream_keys(self.asset, self.of.spec.key, self.of.definition, partition)
         declared = Table(partition_by=self.of.columns)
         read = selects(slice_of("sales", declared, self.of.definition, upstream).predicate(self.of.types))
@@ -60,7 +60,7 @@ class Carried:
         return sorted(row["id"] for row in self.of.rows if test(row))
 
     def run(self, request: dg.RunRequest) -> None:
-        """What a run leaves in Dagster, and in the table unless it is refused."""
+        """Leaves what a run leaves in Dagster, and also in the table unless the run is refused."""
         partition = str(request.partition_key)
         status = dg.DagsterRunStatus.SUCCESS
         try:
@@ -89,7 +89,7 @@ class Carried:
         )
 
     def carry(self) -> None:
-        """Ticks until a tick asks for nothing; then each partition has the rows that its run selects."""
+        """Ticks until a tick requests nothing; then each partition has the rows that its run selects."""
         cursor = None
         for _ in range(TICKS):
             result = ticked(self.sensor, self.instance, cursor)

@@ -1,6 +1,6 @@
 """Every changed row of a partitioned source arrives through the sensor and real runs, whoever has written the source.
 
-LAKEHOUSE_HISTORIES says how many histories there are of each kind of partitions. tests/laws/test_partitions.py has many more without Spark.
+LAKEHOUSE_HISTORIES sets how many there are of each kind of partitions; test_partitions.py has many more without Spark.
 """
 
 import os
@@ -35,7 +35,7 @@ from tests.support.ticks import ticked
 
 HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "1"))
 TOLD = list[Counter[str]]()
-"""What was seen of each run of the test."""
+"""What was counted in each run of the test."""
 
 
 def copied(sales: Changes) -> Merge:
@@ -44,7 +44,7 @@ def copied(sales: Changes) -> Merge:
 
 
 def carry(house: House, name: str, sensor: dg.SensorDefinition) -> int:
-    """Ticks, and runs of what they ask for, until a tick asks for nothing."""
+    """Ticks, and runs what each tick requests, until a tick requests nothing."""
     runs, cursor = 0, None
     for _ in range(10):
         result = ticked(sensor, house.instance, cursor)

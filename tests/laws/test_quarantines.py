@@ -1,8 +1,8 @@
-"""A table and its quarantine are its recompute, split by the conditions, whatever rows break them, and when runs end.
+"""A table and its quarantine are the recompute, split by the conditions, whichever rows break them, whenever runs end.
 
 Random histories on Delta: rows break a condition and are mended later, keys have two rows or NULL, conditions that
 quarantine rows, drop them or warn are edited between runs, runs end at any point of the two commits, and others come too
-late. The oracle is plain Python over the rows of the source. `LAKEHOUSE_HISTORIES` says how many histories there are of
+late. The oracle is plain Python over the rows of the source. `LAKEHOUSE_HISTORIES` sets how many histories there are of
 each kind of write.
 """
 
@@ -27,7 +27,7 @@ from tests.support.slow import slow
 
 HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "1"))
 FIRST = 3
-"""Its runs of `merge` end between the two commits, come too late, and have other conditions."""
+"""With this seed, runs of `merge` end between the two commits, come too late, and have other conditions."""
 STEPS = 7
 Row = tuple[int, int | None, str, int | None]
 Result = tuple[object, ...]
@@ -74,7 +74,7 @@ def sums(rows: Iterable[Row]) -> list[Result]:
 
 
 def groups(rows: Iterable[Row]) -> dict[str, tuple[int, list[int]]]:
-    """How many rows each group has, and their values without NULL."""
+    """How many rows each group has, and its values that are not NULL."""
     listed = list(rows)
     each = {g: [v for _, _, of, v in listed if of == g] for _, _, g, _ in listed}
     return {g: (len(values), [v for v in values if v is not None]) for g, values in each.items()}
@@ -89,7 +89,7 @@ class Kind:
     compute: Callable[[Iterable[Row]], list[Result]]
     places: tuple[int, int, int]
     repeats: bool = True
-    """Whether rows of the source may have one key."""
+    """Whether several rows of the source may have the same key."""
 
 
 KINDS = [
@@ -141,7 +141,7 @@ class World:
         self.lake.sql(f"UPDATE {{src}} SET k = {k_}, g = '{g}', v = {v_} WHERE id = {id_}")
 
     def edit(self) -> None:
-        """Writes other expectations. Where keys repeat, one is about the key, or no run could write."""
+        """Sets other expectations. Where keys repeat, one of them is about the key: otherwise no run could write."""
         conditions = self.random.sample(list(CONDITIONS), self.random.choice([0, 1, 1, 2]))
         words = [self.random.choice(["quarantine", "quarantine", "drop", "warn"]) for _ in conditions]
         if self.kind.key is None:  # there is no quarantine without a key
@@ -152,7 +152,7 @@ class World:
         self.expectations = (*listed, *([Expect.unique_key()] if of_key else []))
 
     def split(self) -> tuple[list[Result], list[tuple[Result, tuple[str, ...]]]]:
-        """The results that the table takes, and those for its quarantine with the names of what they break."""
+        """The results for the table, and those for the quarantine with the names of expectations that they break."""
         key, g, v = self.kind.places
         taken, rejected = list[Result](), list[tuple[Result, tuple[str, ...]]]()
         for result in self.kind.compute(self.rows.values()):
@@ -176,7 +176,7 @@ class World:
         return alone, rejected
 
     def run(self) -> None:
-        """Brings the table up to date, perhaps after runs that end somewhere, or before one that comes too late."""
+        """Brings the table up to date, perhaps after runs that are killed, or before one that comes too late."""
         if self.random.random() < 0.25:
             self.late.append(ready(self.lake, self.kind.asset, self.table))
         kept = self.expectations
@@ -213,7 +213,7 @@ class World:
 
 
 def ending(after: int) -> Callable[[Notice], None]:
-    """A listener that ends the run when so many phases have begun or ended."""
+    """A listener that ends the run when this many phases have begun or ended."""
     seen = 0
 
     def listen(notice: Notice) -> None:

@@ -1,4 +1,4 @@
-"""Edits of a definition that the random ones of test_definitions lack: the table is that of the definition as it is now.
+"""Edits of a definition that test_definitions does not make: the table is what the definition gives now.
 
 Only public names and Dagster are used, and the rows are compared with plain Python. No data changes between the two
 runs, so nothing but the edited part tells the second run that there is work to do.
@@ -25,7 +25,7 @@ PLAIN = {"delta.enableDeletionVectors": "false"}
 SCHEMA: Any = pa.schema([("id", pa.int32()), ("g", pa.string()), ("v", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
 HOURS = (2, 12, 26, 240)
-"""Of the rows, after the new year: the small hours, noon, the next day and the second week."""
+"""The times of the rows, in hours after the new year: the small hours, noon, the next day and the second week."""
 ROWS = [(1, "p", 1, HOURS[0]), (1, "q", 2, HOURS[1]), (2, "p", 3, HOURS[2]), (3, "q", 4, HOURS[3])]
 
 
@@ -36,7 +36,7 @@ class Limit(dg.Config):
 
 
 class Rules(dg.ConfigurableResource):  # pyright: ignore[reportMissingTypeArgument]
-    """The same as a resource, as people share it between assets; neither the team nor the token decides a row."""
+    """The limit as a resource, which assets share; neither the team nor the token decides a row."""
 
     limit: int = 0
     team: str = ""
@@ -67,7 +67,7 @@ class Lake:
         )
 
     def run(self, *assets: Any, partition: str | None = None, limit: int | None = None, **resources: Any) -> str:
-        """The run's warnings, or why it failed: nothing was written then."""
+        """The run's warnings, or why it failed; a failed run has written nothing."""
         manager = DeltaIOManager(
             spark=Running(self.spark), root=str(self.root), conflicts=Retry(attempts=1, wait_initial=0, wait_max=0)
         )
@@ -186,7 +186,7 @@ def largest_by(*key: str, partition_by: str | None = None) -> dg.AssetsDefinitio
 
 @pytest.mark.slow
 def test_other_partition_columns_of_a_table_are_never_taken_for_the_former_ones_in_silence(redefined: Lake) -> None:
-    """They decide no row of an asset without partitions. The files stay as they are laid out, and the run says so."""
+    """They decide no row of an asset without partitions. The files keep their layout, and the run reports that."""
     redefined.write(*ROWS)
     redefined.run(SRC, largest_by("id", "g", partition_by="g"))
     assert "its partition columns changed from g to v" in redefined.run(SRC, largest_by("id", "g", partition_by="v"))

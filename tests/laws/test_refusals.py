@@ -63,7 +63,7 @@ def test_two_rows_with_one_key_are_refused_in_the_first_commit_too(lake: Lake) -
     with raises_code("BROKEN_PROMISE", match="more than one row"):
         lake.materialize(twice, Table(key="id"))
     assert not list((lake.root / "twice").glob("_delta_log/*.json"))
-    lake.materialize(once, Table(key="id"), name="twice")  # the data files of the failed attempt are in nobody's way
+    lake.materialize(once, Table(key="id"), name="twice")  # the data files of the failed attempt do no harm
     assert lake.rows("twice") == ROWS
 
 
@@ -217,11 +217,11 @@ def test_a_property_that_expires_transactions_is_refused(lake: Lake) -> None:
 
 
 def test_a_table_that_only_spark_sees_at_the_path_is_not_replaced(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path without a scheme is on the file system that is Spark's default, which need not be this process's."""
+    """A path without a scheme is on Spark's default file system, which may not be that of this process."""
     lake.create("src", ROWS, SRC)
     lake.create("once", [(7, "z", 70)], SRC)
     with monkeypatch.context() as patched:
-        # Spark and this process share one file system here, so this process is made blind to the table.
+        # Spark and this process share one file system here, so the table is hidden from this process.
         opened = FileLog._open
         patched.setattr(FileLog, "_open", lambda log: None if log._location.path.endswith("once") else opened(log))
         with raises_code("OTHER_FILE_SYSTEM", match="at version 0"):

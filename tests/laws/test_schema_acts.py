@@ -1,4 +1,4 @@
-"""Whatever is done to a source's columns, a table is what the asset makes of all rows of the source as it is now."""
+"""Whatever is done to a source's columns, a table is what the asset makes of all rows that the source has now."""
 
 import datetime as dt
 import os
@@ -33,7 +33,7 @@ def copy(src: Changes) -> Merge:
 
 
 def doubled(src: Changes) -> Merge:
-    """Every whole number filled, and a column that is computed from all others."""
+    """NULL is replaced in all whole numbers, and one more column has their sum."""
     touched = src.touched("id")
     rows = touched.rows.fillna(7)
     numbers = [name for name, kind in rows.dtypes if kind == "int"]
@@ -117,11 +117,11 @@ EVOLVE = (
     "WHEN MATCHED THEN UPDATE SET e = s.e"
 )
 OF_TARGETS = ("RENAME COLUMN", "DROP COLUMN", "ADD COLUMN s.b")
-"""Acts that each table has to follow by the same statement; of a struct, by the one that the refusal names."""
+"""Acts that each table has to follow by the same statement; for a struct, by the one that the refusal names."""
 
 
 def act(lake: Lake, statement: str) -> bool:
-    """Does something to the source, if that can be done to its columns as they are."""
+    """Applies a statement to the source, if its present columns allow that; returns whether it did."""
     columns = set(lake.frame("src").columns)
     fields = lake.frame("src").schema["s"].dataType.fieldNames()  # pyright: ignore[reportAttributeAccessIssue]
     possible = {
@@ -141,7 +141,7 @@ def act(lake: Lake, statement: str) -> bool:
 
 
 def follow(lake: Lake, case: Case, table: Table, acts: Sequence[str]) -> None:
-    """A run of the asset, and what its refusals say is to be done."""
+    """Runs the asset, and does what its refusals ask for."""
     pending = [each for each in acts if any(words in each for words in OF_TARGETS[:2])]
     options: dict[str, Any] = {}
     for _ in range(6):
@@ -176,7 +176,7 @@ def assert_recomputed(lake: Lake, case: Case, policy: str, first: set[str]) -> N
         known = set(lake.frame(repr(case)).columns)
         assert {name for name in known - first if not name.startswith("__")} <= {"u"}
         expected = [{name: value for name, value in row.items() if name in known} for row in expected]
-    if case.asset in (past, latest):  # columns that the source no longer has stay
+    if case.asset in (past, latest):  # these keep columns that the source no longer has
         columns = set(lake.frame("src").columns)
         found = [{name: value for name, value in row.items() if name in columns} for row in found]
     assert sorted(map(_ordered, found), key=repr) == sorted(map(_ordered, expected), key=repr), repr(case)
@@ -228,7 +228,7 @@ def test_a_table_is_what_the_asset_makes_of_the_source_as_its_columns_are_now(
         first[repr(case)] = set(lake.frame(repr(case)).columns)
     for number, step in enumerate(history):
         done = [statement for statement in step if act(lake, statement)]
-        lake.sql(DELETE if number % 2 else UPDATE)  # a column comes with changed rows
+        lake.sql(DELETE if number % 2 else UPDATE)  # runs see a new column with changed rows
         for case in cases:
             note(f"{done} -> {case}")
             follow(lake, case, tables[repr(case)], done)

@@ -1,4 +1,4 @@
-"""What a step asks of a server, in calls: each is a way there and back, and for a schema the analysis of a plan."""
+"""What a step asks of a server, in calls: each is a round trip, and a call for a schema also analyzes a plan."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_a_step_asks_a_server_for_few_schemas(
     if not is_connect(spark):
         pytest.skip("classic Spark knows a frame's columns when it has made it")
     pair, ours, asked = paired(spark, tmp_path, 1), Ours(spark), list[object]()
-    # Calls are counted where they leave for the server: no server counts them by kind.
+    # Calls are counted where they are sent: no server counts them by kind.
     ask = spark.client.schema
     monkeypatch.setattr(spark.client, "schema", lambda plan: asked.append(plan) or ask(plan))
     data.change(spark, pair.source, data.neighbours(1))
@@ -29,5 +29,5 @@ def test_a_step_asks_a_server_for_few_schemas(
     ours.step(pair)
     assert isinstance(ours.outcome, Committed)
     assert data.same(spark, pair.source, pair.target)
-    # The feed's, the source's and the table's.
+    # One each for the feed, the source and the table.
     assert len(asked) == 3

@@ -1,4 +1,4 @@
-"""Whichever way a run of a view takes, the rows are its query's, and its readers find no change where a row is equal."""
+"""Whichever way a run of a view takes, the rows are its query's, and its readers find no change in an equal row."""
 
 from collections.abc import Callable
 from random import Random
@@ -77,7 +77,7 @@ def edit(random: Random, first: int) -> str:
 
 
 def shown(lake: Lake, query: str, *without: str) -> list[str]:
-    """The rows as texts: NaN is equal to itself in them, and -0.0 is another value than 0.0."""
+    """The rows as texts, in which NaN is equal to itself and -0.0 differs from 0.0."""
     frame = lake.spark.sql(query.format(kept=lake.ref("kept").identifier)).drop(*without)
     return sorted(map(str, frame.collect()))
 
@@ -132,7 +132,7 @@ def test_a_replacement_finds_a_key_with_two_rows_whatever_its_type(lake: Lake) -
 
 
 def versions(states: list[dict[Any, str]]) -> dict[Any, int]:
-    """How many different rows in a row each key had, by the states of the table that its history reads."""
+    """How many different rows each key had one after the other, by the states of the table that its history reads."""
     counts, before = dict[Any, int](), dict[Any, str]()
     for state in states:
         for key in state:

@@ -1,4 +1,4 @@
-"""Looks at the logs cost in proportion to what there is to look at: counted in lines of each function, not in time."""
+"""Looking at logs costs in proportion to what there is to look at: counted in lines of each function, not in time."""
 
 import sys
 from collections import Counter
@@ -17,12 +17,12 @@ from tests.support.for_each import for_each
 
 SIZES = (24, 48)
 FACTOR, FEW = 2.6, 400
-"""Twice as much may take so many times as many lines of a function, and a function may run so many lines at any size."""
+"""By how much a function's lines may grow when there is twice as much, and how many lines it may run at any size."""
 LOOKS = [(what, look) for what, (_, looks) in GROWN.items() for look in looks]
 
 
 def lines_of(act: Callable[[], None]) -> Counter[tuple[str, str]]:
-    """How many lines of each function of the library ran."""
+    """How many lines of each function of the library are run."""
     package, counts = str(Path(lakehouse.__file__).parent), Counter[CodeType]()
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -48,7 +48,7 @@ def lines_of(act: Callable[[], None]) -> Counter[tuple[str, str]]:
 def test_twice_as_much_to_look_at_takes_twice_as_many_lines_of_each_function(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, look: str
 ) -> None:
-    monkeypatch.setattr(log_files, "KEPT", 0)  # or few tables stay open, and many do not
+    monkeypatch.setattr(log_files, "KEPT", 0)  # otherwise few tables stay open, and many do not
     counted = list[Counter[tuple[str, str]]]()
     for size in SIZES:
         lake = Lake(tmp_path / what.replace(" ", "-") / look / str(size))

@@ -38,7 +38,7 @@ def test_where_names_may_have_changed_hands_in_a_cleaned_log_no_archive_answers(
 
 @pytest.mark.slow
 def test_an_archive_whose_version_cannot_be_read_any_more_does_not_answer(lake: Lake) -> None:
-    """Delta gives the files of all but the newest version up a week after the last commit before it."""
+    """A week after the last commit before the newest one, Delta can no longer read any version but the newest."""
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))
     lake.materialize(log)

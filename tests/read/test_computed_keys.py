@@ -1,4 +1,4 @@
-"""Keys that are computed from a row: no row is left out, whatever the feed tells of the values."""
+"""Keys that are computed from a row: no row is left out, whatever values the feed gives."""
 
 import pytest
 from pyspark.sql import SparkSession

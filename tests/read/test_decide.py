@@ -1,4 +1,4 @@
-"""What is read of an input, as a table: cursor, source, options and definition give one plan."""
+"""What is read of an input, as a table of cases: cursor, source, options and definition give one plan."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -109,7 +109,7 @@ def case(asset: Asset, cursor: Cursor, expected: Any, read: Read = Read(), found
         case(APPENDS, known(was=LATE_BEFORE), "refused: start=3"),
         case(MERGES, known(was=LATE_BEFORE), AT, LATE),
         case(MERGES, known(was=LATE_BEFORE), "refused: start=3", Read(start=4)),
-        case(MERGES, known(was=WHOLE), AT, LATE),  # what is left out from now on compares nothing
+        case(MERGES, known(was=WHOLE), AT, LATE),  # leaving rows out from now on compares nothing
         case(MERGES, known(was=LATE_BEFORE), AT, Read(start=3, exclude_operations="DELETE")),
         case(MERGES, known(was=WHOLE), "compared: another table", found=ELSEWHERE),
         case(FAILS, known(was=WHOLE), "refused: another table", found=ELSEWHERE),
@@ -117,7 +117,7 @@ def case(asset: Asset, cursor: Cursor, expected: Any, read: Read = Read(), found
         case(MERGES, known(was=WHOLE), "compared: ends at version 4", found=SHORTER),
         case(MERGES, known(was=WHOLE), "compared: partitions", found=MAPPED),
         case(MERGES, known(replace(AT, mapped="#1"), was=WHOLE), "compared: partitions"),
-        case(MERGES, known(was=None), replace(AT, mapped="#1"), found=MAPPED),  # format 1 did not say which
+        case(MERGES, known(was=None), replace(AT, mapped="#1"), found=MAPPED),  # format 1 does not record which
         case(MERGES, STALE, "compared: another writer"),
         case(MERGES, replace(STALE, mark=replace(STALE.mark, definition=LATE_BEFORE)), AT, LATE),
     ],
@@ -125,7 +125,7 @@ def case(asset: Asset, cursor: Cursor, expected: Any, read: Read = Read(), found
 def test_an_input_has_one_plan(
     asset: Asset, cursor: Cursor, expected: Position | FirstRead | str, read: Read, found: Source
 ) -> None:
-    """A position stands for the feed after it."""
+    """In the cases, a position means that the feed after it is read."""
     together = decision_for_all(asset, cursor, parts(asset, read), None)
     plan = read_plan(InputFacts(run_of(asset, cursor, together), read, found, cursor.reads.get("src")))
     match expected:
@@ -169,8 +169,8 @@ def coded(code: Code | None, version: str | None = None, **mark: object) -> Know
         (CODED, coded(None), None),  # a mark without code
         (CODED, coded(replace(OLD, kind="1/3.12")), None),  # another version of Python
         (CODED, coded(replace(OLD, kind="2/3.11")), None),  # another format
-        (replace(CODED, code=None), coded(OLD), None),  # no source
-        (MERGES, coded(OLD, "2"), None),  # a code version decides alone
+        (replace(CODED, code=None), coded(OLD), None),  # no source code
+        (MERGES, coded(OLD, "2"), None),  # only the code version counts
         (CODED, Fresh(), None),
         (replace(CODED, read_options={}), coded(OLD), None),
         (replace(CODED, past=PastRows.APPENDED), coded(OLD), "an Append keeps"),
@@ -268,7 +268,7 @@ def test_new_code_of_a_strict_view_is_not_warned_of_because_its_query_is_held_ag
 
 
 class Sized(History):
-    """A log that tells how many rows its table has."""
+    """A log that knows how many rows its table has."""
 
     rows = 1000
 
@@ -303,7 +303,7 @@ def test_many_changes_are_dearer_than_all_rows(inserted: int, asset: Asset, read
     asset = replace(asset, inputs=asset.inputs or frozenset({"src"}))
     position = replace(AT, version=7)
     with in_force(Limits(changes_to_count=400)):
-        run = replace(run_of(asset, known(position, was=parts(asset, read))), head=None)  # its table is not there
+        run = replace(run_of(asset, known(position, was=parts(asset, read))), head=None)  # its table does not exist
         plan = read_plan(InputFacts(run, read, source_of(history, "s"), position))
     assert isinstance(plan, Reconcile) is is_dear
     assert not is_dear or f"{inserted} images of changed rows, and all 1,000 rows" in str(plan)
@@ -338,14 +338,14 @@ OF_EACH_WORD: dict[NeedOfAllRows, tuple[PolicyAnswer, PolicyAnswer, PolicyAnswer
 
 
 def test_a_policy_has_an_answer_to_each_need_of_all_rows() -> None:
-    """`strict` computes all rows for a user's wish and at the beginning alone; only `auto` chooses by cost."""
+    """`strict` computes all rows only if a user asks for it and at the beginning; only `auto` chooses by cost."""
     words = ("auto", "incremental", "strict", "full")
     given = {need: tuple(answer_by_policy(need, word) for word in words) for need in NeedOfAllRows}
     assert given == OF_EACH_WORD
 
 
 def test_a_large_table_is_replaced_where_the_logs_tell_many_changes_and_the_policy_counts_by_cost() -> None:
-    """A need of all rows in which nothing tells how many rows differ keeps the comparison."""
+    """Where it is not known how many rows differ, the comparison stays."""
     large = MEASURED.compared_rows + 1
     tables = [
         (MERGES, large, True),

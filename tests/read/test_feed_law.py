@@ -1,6 +1,6 @@
 """The feed means what the table means: each version and its feed give the next version, value by value, for every type.
 
-Where the table of exactness calls a value inexact the feed may tell another value; nowhere else.
+Where the table of exactness calls a value inexact, the feed may give another value; nowhere else.
 """
 
 import random
@@ -38,7 +38,7 @@ VALUES = {
     "st": ("struct<x:int,y:string>", ["named_struct('x', 1, 'y', 'a')", "named_struct('x', NULL, 'y', NULL)"]),
     "ar": ("array<date>", ["array()", "array(DATE'2024-01-01', NULL)", "array(DATE'1500-01-01')"]),
 }
-"""Each type that a feed is read in, with values that other systems have got wrong."""
+"""Each type in which a feed is read, with values that other systems have got wrong."""
 LAYOUTS = ["", "PARTITIONED BY (day)", "PARTITIONED BY (s)", "PARTITIONED BY (b, i8)", "CLUSTER BY (id)"]
 
 
@@ -76,7 +76,7 @@ def _act(chance: random.Random, step: int) -> str:
 
 
 def _texts(rows: DataFrame, *more: str) -> list[tuple[Any, ...]]:
-    """Each value as a text that is equal for the same bytes alone; a text as the bytes that it is."""
+    """Each value as a text that is equal only for the same bytes; a text as its bytes."""
     texts = [
         f"hex(CAST({quote(c.name)} AS BINARY))"
         if c.dataType.simpleString() in ("string", "binary")
@@ -126,7 +126,7 @@ def _certain(rows: Counter[tuple[Any, ...]], doubtful: set[Any]) -> dict[tuple[A
 
 
 def _check_renderings(feed: DataFrame, flags: list[tuple[bool, ...]], names: list[str]) -> None:
-    """The driver and SQL read one table: a column is told exactly where no row of it is inexact."""
+    """One table serves the driver and SQL: at the driver a column is exact if SQL finds no inexact row in it."""
     atoms = [name for name in names if name not in ("st", "ar")]
     local = small(feed.select(*map(quote, atoms)))
     assert local is not None
@@ -145,7 +145,7 @@ KEYED = Table(key="id")
 
 @pytest.mark.slow
 def test_a_char_column_of_the_feed_is_compared_as_that_of_the_table(lake: Lake) -> None:
-    """Spark pads what a CHAR is compared with; Delta's feed does not say which column is one."""
+    """Spark pads what is compared with a CHAR; Delta's feed does not show which column is a CHAR."""
 
     def summed(src: Changes) -> Aggregate:
         return Aggregate(src, by="g", count="n", sums={"v": "v"}, where="status <> 'void'")

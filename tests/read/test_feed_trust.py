@@ -1,4 +1,4 @@
-"""A source that was laid out anew: its feed tells deleted rows as they never were, so everything is compared."""
+"""A source whose layout was changed: its feed gives deleted rows as they never were, so everything is compared."""
 
 import datetime as dt
 import json
@@ -49,7 +49,7 @@ def put(lake: Lake, rows: DataFrame, *by: str) -> None:
 
 @pytest.mark.slow
 def test_a_portion_that_ends_before_its_source_was_laid_out_anew_is_not_read_by_the_new_layout(lake: Lake) -> None:
-    """Delta would say that the rows of version 1 have no g: a partition's column is in no file."""
+    """Delta would give the rows of version 1 without g, because a partition column is not in the files."""
     lake.create("src", [(1, "a", 10)], SRC)
     lake.materialize(counted, Table(key="g"))
     lake.insert("src", [(2, "b", 20)])
@@ -60,7 +60,7 @@ def test_a_portion_that_ends_before_its_source_was_laid_out_anew_is_not_read_by_
 
 @pytest.mark.slow
 def test_nor_is_one_that_ends_far_before_it(lake: Lake) -> None:
-    """Nobody reads all commits behind a portion; that the layout is another one by now is seen all the same."""
+    """The commits after a portion are not all read; it is noticed all the same that the layout has changed by now."""
     lake.create("src", [(1, "a", 10)], SRC)
     lake.materialize(counted, Table(key="g"))
     for number in (2, 3, 4):

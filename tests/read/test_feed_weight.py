@@ -112,7 +112,7 @@ def test_the_reason_names_the_commit_and_what_it_tells(lake: Lake, contradiction
 
 
 def test_an_honest_commit_by_hand_is_believed(lake: Lake) -> None:
-    """Also by a run that reads a part of the source, which the row before the update is no part of."""
+    """Even by a run that reads a part of the source to which the row before the update does not belong."""
     lake.create("src", ROWS, SRC)
     rewritten(lake.root / "src", MOVED, [("update_preimage", (2, "A", 5)), ("update_postimage", (2, "B", 5))])
     rewritten(lake.root / "src", ROWS, [("delete", (2, "B", 5)), ("insert", (2, "A", 5))])
@@ -163,7 +163,7 @@ ACTS = [
     "OPTIMIZE {src}",
     "DELETE FROM {src} WHERE id = 2",
 ]
-"""What Delta's own statements do; then the table is overwritten by partitions."""
+"""Delta's own statements; after them the table is overwritten by partitions."""
 
 
 @pytest.mark.slow
@@ -243,7 +243,7 @@ def test_the_first_wrong_commit_is_named_and_right_ones_never_are(
 
 
 class Asked:
-    """A log that says of every commit that it tells its changes, and remembers of which it was asked."""
+    """A log whose commits all tell their changes; it remembers which commits it was asked about."""
 
     def __init__(self) -> None:
         self.versions: list[int] = []

@@ -97,7 +97,7 @@ def test_each_piece_of_a_feed_in_pieces_is_its_own(changed: Callable[..., Rows],
 
 
 def test_a_feed_may_be_in_many_pieces(lake: Lake) -> None:
-    """A chain of them would be deeper than a server takes a message to be."""
+    """A chain of unions would be a message that is nested more deeply than a server accepts."""
     lake.create("src", [(1, 10)], "id INT, v INT")
     assert lake.source("src").at.unite([lake.spark.range(1)] * 600).columns == ["id"]
 

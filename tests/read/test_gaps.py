@@ -1,4 +1,4 @@
-"""Where the feed cannot answer, the next rung that is exact; never skipped, never doubled."""
+"""Where the feed cannot answer, the next fallback that is exact does: nothing is skipped, nothing is applied twice."""
 
 import datetime as dt
 import shutil
@@ -65,7 +65,7 @@ def test_the_comparison_writes_only_rows_that_differ(lake: Lake, gap: Callable[[
 
 
 def test_a_full_refresh_of_an_append_that_has_rows_is_refused(lake: Lake) -> None:
-    """Of one that has none it is a first read."""
+    """For an append without rows it is a first read."""
     lake.create("src", ROWS, SRC)
     lake.materialize(log, compare="a full refresh was asked for")
     before = lake.rows("log")
@@ -101,7 +101,7 @@ def test_a_position_keeps_its_commit_while_the_source_stays(lake: Lake) -> None:
 
 @pytest.mark.slow
 def test_a_shallow_clone_of_a_target_does_not_carry_its_position(lake: Lake) -> None:
-    """What it has read is unknown, and not zero."""
+    """What the clone has read is unknown, which is not the same as nothing."""
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, Table(key="id"))
     lake.sql(f"CREATE TABLE delta.`{lake.root}/clone` SHALLOW CLONE {{copy}}")

@@ -1,4 +1,4 @@
-"""From where an `Append` goes on that cannot be continued from its position: somebody decides, and once."""
+"""From where an `Append` goes on if its position cannot be continued: a user decides, and the decision counts once."""
 
 from dataclasses import replace
 from typing import Literal
@@ -29,7 +29,7 @@ AT = Position(TABLE_ID, 2)
 
 @pytest.fixture
 def source() -> Source:
-    """A source at version 5, of which nothing after version 3 has rows."""
+    """A source at version 5; no commit after version 3 has rows."""
     history = History("src", properties=FEED)
     for _ in range(4):
         history.append()
@@ -76,7 +76,7 @@ def test_a_version_that_the_source_has_not_reached_is_refused(source: Source) ->
 def test_a_position_that_can_be_continued_from_is_continued_from_whatever_was_decided(
     source: Source, wish: int | Literal["now"]
 ) -> None:
-    """So a run that is repeated with its tags neither skips a change nor adds one twice."""
+    """Therefore a run that is repeated with its tags neither skips a change nor adds one twice."""
     changes = read(source, None, replace(AT, version=4), wish)
     assert changes.range == VersionRange(4, 5)
     assert changes.refusal is None

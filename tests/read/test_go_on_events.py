@@ -1,4 +1,4 @@
-"""After a legal event an `Append` goes on from where somebody decides, on real tables: nothing twice, nothing in silence."""
+"""After a legal event an `Append` goes on from where a user decides, on real tables: nothing twice or silently."""
 
 import shutil
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def replaced_source(lake: Lake) -> str:
 
 
 def aged_source(lake: Lake) -> str:
-    """Its log is cleaned up to a version behind the position, although no row has changed."""
+    """Its log is cleaned up beyond the position, although no row has changed."""
     table = DeltaTable(str(lake.root / "src"))
     for days in range(40, 43):
         table.alter.set_table_properties({"delta.logRetentionDuration": f"interval {days} days"})
@@ -47,7 +47,7 @@ def aged_source(lake: Lake) -> str:
 
 
 def other_column(lake: Lake) -> str:
-    """Another column has the name of a column that was dropped."""
+    """A new column has the name of a column that was dropped."""
     lake.sql("ALTER TABLE {src} DROP COLUMN v")
     lake.sql("ALTER TABLE {src} ADD COLUMN v INT")
     return "kept"

@@ -1,4 +1,4 @@
-"""Rows that the feed tells: where the key is unique they are the source's own, and elsewhere the source is lookups."""
+"""Rows from the feed: if the key is unique they are the source's own; otherwise they are looked up in the source."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,7 +33,7 @@ def log(src: Changes) -> Append:
 
 
 def test_a_feed_without_rows_tells_that_there_are_none(spark: SparkSession) -> None:
-    """A commit may be loud and empty: one whose writer told no counts."""
+    """A commit that is not quiet may still be empty: its writer recorded no counts."""
     feed = spark.createDataFrame([], f"{SRC}, _change_type string, _commit_version long, _commit_timestamp timestamp")
     told = rows_after(Local.empty(feed), ("id",), ["id", "k", "v"])
     assert told is not None
@@ -42,7 +42,7 @@ def test_a_feed_without_rows_tells_that_there_are_none(spark: SparkSession) -> N
 
 @pytest.fixture
 def lookups(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[DataFrame]]:
-    """The frames that touched keys were looked up in."""
+    """The frames in which touched keys were looked up."""
     frames: list[DataFrame] = []
     restricted = Touched.restrict
 
@@ -50,13 +50,13 @@ def lookups(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[DataFrame]]:
         frames.append(frame)
         return restricted(self, frame)
 
-    # A look-up in the source that gives the same rows shows in nothing that a step says.
+    # Nothing that a step reports shows whether equal rows were looked up in the source.
     monkeypatch.setattr(Touched, "restrict", counted)
     return frames
 
 
 def read(lake: Lake, source: str, *keys: str, **options: Any) -> tuple[Changes, Touched]:
-    """What an asset that has read `source` before finds now."""
+    """The changes and touched keys that an asset finds now if it has read `source` up to `after`."""
     step = lake.begin(copy, Table(key="id"), name="reader")
     changes = step.changes(lake.source(source), Read(start=options.pop("after"), **options), lake.ref)
     return changes, changes.touched(*keys)
@@ -68,7 +68,7 @@ def held(lake: Lake, source: str, *keys: Any, column: int = 0) -> list[tuple[Any
 
 
 def tells(changes: Changes, touched: Touched, lookups: list[DataFrame], due: list[tuple[Any, ...]]) -> bool:
-    """Whether the feed tells the rows; whoever does, they are those that are due."""
+    """Whether the rows come from the feed; wherever they come from, they must be those that are due."""
     lookups.clear()
     found = sorted(map(tuple, touched.rows.collect()), key=repr)
     told = not lookups
@@ -188,7 +188,7 @@ def test_an_asset_keeps_its_key_and_a_statement_of_somebody_else_does_not(lake: 
 
 @pytest.mark.slow
 def test_rows_that_were_compared_by_another_key_promise_nothing(lake: Lake, lookups: list[DataFrame]) -> None:
-    """The newest image of id 1 is its end, and yet there is a row: it was there twice, by the key of then."""
+    """The newest image of id 1 is a delete, and yet there is a row: by the key at that time there were two."""
     lake.create("src", [(1, "a", 10), (1, "b", 20), (2, "c", 30)], SRC)
     lake.keys["copy"] = ("id",)
     lake.materialize(copy_of_both, Table(key=("id", "k")), name="copy", code_version="1")
@@ -200,7 +200,7 @@ def test_rows_that_were_compared_by_another_key_promise_nothing(lake: Lake, look
 
 @pytest.mark.slow
 def test_a_run_of_one_partition_knows_nothing_of_the_others(lake: Lake, lookups: list[DataFrame]) -> None:
-    """Also where Delta has none, because the asset had none when its table was made."""
+    """Even where Delta has no partitions, because the asset had none when its table was created."""
     lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
     lake.keys["copy"] = ("id",)
     lake.materialize(copy, Table(key="id"))

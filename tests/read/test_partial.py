@@ -1,4 +1,4 @@
-"""Inputs that leave changes out, or take them in portions: what was left out comes in only where somebody asks for it."""
+"""Inputs that leave changes out, or take them in portions: what was left out comes in only if a user asks for it."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_a_start_in_front_of_the_history_is_an_error_or_its_beginning(lake: Lake
 
 
 def test_a_limit_counts_no_commit_without_rows(lake: Lake) -> None:
-    """Alone it would be read at its own version, which Delta hands out for a week only."""
+    """As a portion of its own it would be read at its own version, which Delta can read for a week only."""
     lake.create("src", ROWS, SRC)
     lake.insert("src", [(4, "c", 40)])
     lake.materialize(copy, KEYED)

@@ -1,4 +1,4 @@
-"""What is read of an input, over random logs: beside a plain model, and as it is forecast and carried out."""
+"""What is read of an input, over random logs: compared with a plain model, and as it is forecast and carried out."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ ACTS = (*DAILY, "off", "on", "restore", "lay out", "retype")
 
 @dataclass
 class Past:
-    """A random source, and what is true of its versions whatever the log says."""
+    """A random source, and what is true of its versions whatever its log shows."""
 
     history: History = field(default_factory=lambda: History("src", properties=dict(FEED)))
     recorded: list[bool] = field(default_factory=list)
@@ -118,7 +118,7 @@ def inputs(draw: st.DrawFn, acts: tuple[str, ...] = ACTS) -> tuple[Past, InputFa
 
 
 def batch_of(commits: list[Commit], read: Read) -> list[Commit]:
-    """The commits up to the one with rows that is too many."""
+    """The commits before the commit with rows that exceeds the limit."""
     counted = 0
     for index, commit in enumerate(commits):
         if commit.is_quiet or commit.operation in read.exclude_operations:
@@ -130,7 +130,7 @@ def batch_of(commits: list[Commit], read: Read) -> list[Commit]:
 
 
 def instead(facts: InputFacts, asked: Asked, *, of_archive: bool) -> type:
-    """What is read if the feed cannot answer."""
+    """What is read instead of the feed if the feed cannot answer."""
     position, head = facts.position, facts.source.head
     assert position is not None
     if of_archive and facts.archive is not None and not facts.read.excludes and asked.upto > position.version:
@@ -140,7 +140,7 @@ def instead(facts: InputFacts, asked: Asked, *, of_archive: bool) -> type:
 
 
 def model(past: Past, facts: InputFacts, asked: Asked) -> type:
-    """The plan by the truth, where the log says enough of it."""
+    """The right plan by what is true, as far as the log shows enough of it."""
     position, commits = facts.position, past.history.entries
     assert position is not None
     if position.table != TABLE_ID or position.version >= len(commits):
@@ -174,7 +174,7 @@ def test_what_is_read_is_what_the_truth_allows(case: tuple[Past, InputFacts, Ask
     past, facts, asked = case
     plan = read_plan(facts)
     if isinstance(plan, ReadFeed):
-        # The log does not say whether the feed was on before it was switched on; a read finds that out.
+        # The log does not show whether the feed was on before it was switched on; a read finds that out.
         unsaid = [commit for commit in plan.batch.changing if not past.recorded[commit.version]]
         assume(not unsaid)
     assert isinstance(plan, model(past, facts, asked))
@@ -198,7 +198,7 @@ def test_what_the_log_says_of_a_feed_that_was_off_is_found_before_a_read(case: t
 @MANY
 @given(inputs())
 def test_a_plan_is_carried_out_as_it_is_forecast(case: tuple[Past, InputFacts, Asked]) -> None:
-    """Of the plans that read no row; those that do are carried out on Delta, in tests/dagster/definitions."""
+    """Carries out the plans that read no row; the others are carried out on Delta, in tests/dagster/definitions."""
     _, facts, _ = case
     plan = read_plan(facts)
     forecast = forecast_input(plan, facts.source, 0)

@@ -1,4 +1,4 @@
-"""The feed of a table that was replaced in part: only the rows that can have changed are read, and all that have."""
+"""The feed of a table that was replaced in part: only rows that can have changed are read, and all that did change."""
 
 import pytest
 
@@ -26,12 +26,12 @@ def copy(src: Changes) -> Merge:
 
 
 def since(lake: Lake, version: int) -> Changes:
-    """What a reader of the copy finds that has read it up to a version."""
+    """The changes for a reader of the copy that has read it up to a version."""
     return lake.begin(copy, name="reader").changes(lake.source("copy"), Read(start=version), lake.ref)
 
 
 def images(changes: Changes) -> list[str]:
-    # As texts: Python has no date that a feed of Spark could not have.
+    # As texts: Spark has dates that Python does not have.
     return sorted(str(row) for row in changes.feed.selectExpr("CAST(id AS STRING)", "v", "_change_type").collect())
 
 
@@ -70,7 +70,7 @@ def test_beside_the_asset_s_own_commits_what_somebody_else_changed_is_touched_to
 
 @pytest.mark.slow
 def test_a_predicate_is_not_asked_of_columns_that_were_renamed_since(lake: Lake) -> None:
-    """The predicate of the commit says `id`, which is the name of no column by now."""
+    """The predicate of the commit names `id`, and no column has that name any more."""
     lake.create("src", [(n, 10 - n) for n in range(1, 5)], "id int, v int")
     lake.materialize(copy, COPY)
     lake.sql("ALTER TABLE {copy} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")

@@ -1,4 +1,4 @@
-"""A condition on changed rows is known only where each of the commits says one, in our own words."""
+"""A condition on changed rows is known only if each of the commits records one in the form that this library writes."""
 
 from dataclasses import replace
 

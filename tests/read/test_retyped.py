@@ -1,4 +1,4 @@
-"""Whether a type was changed, asked of the log alone: of ranges that begin with the table as of any others."""
+"""Whether a type was changed, by the log alone: for ranges that begin with the table as for any others."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What touched keys answer for: keys that are computed, rows that concern every key, and inputs that nobody asked."""
+"""What touched keys answer for: keys that are computed, rows that concern every key, and inputs that were not asked."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -112,7 +112,7 @@ def test_rows_that_concern_every_key_are_there_for_keys_that_are_no_literals(lak
 
 
 def counted(events: Changes) -> Merge:
-    """How many rows each key has, and one more for each that concerns every key."""
+    """How many rows each key has, and one more for each row that concerns every key."""
     touched = events.touched("id", also="id IS NULL")
     every = touched.rows.where("id IS NULL").agg(F.count("*").alias("more"))
     own = touched.rows.where("id IS NOT NULL").groupBy("id").agg(F.count("*").alias("n"))
@@ -171,7 +171,7 @@ def overwritten(src: Changes, dim: Changes) -> Overwrite:
 
 
 def test_an_input_whose_changes_nobody_asked_for_is_refused(lake: Lake):
-    """Before anything is written; an append that only looks an input up, where that input changes after a first read."""
+    """Before anything is written. An append that only looks up an input is refused once that input changes later."""
     lake.create("src", [(1, "a", 10)], SRC)
     lake.create("dim", [("a", "A", 1)], DIM)
 
@@ -203,7 +203,7 @@ def test_inputs_that_were_asked_are_not_refused(lake: Lake):
 
 @pytest.mark.slow
 def test_an_input_without_changes_need_not_be_asked(lake: Lake):
-    """So that a step which looks at one side only, because nothing else changed, is not refused."""
+    """Otherwise a step that looks at one side only, because nothing else changed, would be refused."""
     lake.create("src", [(1, "a", 10)], SRC)
     lake.create("dim", [("a", "A", 1)], DIM)
     lake.materialize(both_sides, Table(key="id"), name="joined")

@@ -1,4 +1,4 @@
-"""What a write that names no input answers for: the frames say that they were taken, and reading `source` says nothing."""
+"""What a write that names no input answers for: frames record that they were taken, reading `source` shows nothing."""
 
 import inspect
 from collections.abc import Collection
@@ -55,7 +55,7 @@ def read(content: Content, uses: Collection[Use]) -> SourceRead:
 def test_an_append_answers_for_the_changes_whose_rows_were_taken(
     content: Content, uses: Collection[Use], *, answers: bool
 ) -> None:
-    """Of a first read the source is these rows."""
+    """In a first read the source consists of these rows."""
     assert read(content, uses).gave_changes is answers
 
 
@@ -77,7 +77,7 @@ def test_an_append_answers_for_the_changes_whose_rows_were_taken(
 def test_an_overwrite_loses_rows_where_rows_of_the_changes_were_taken(
     content: Content, uses: Collection[Use], *, loses: bool
 ) -> None:
-    """Whatever else was taken. Of a first read the changes are all rows."""
+    """Whatever else was taken. In a first read the changes are all rows."""
     assert read(content, uses).gave_a_part is loses
 
 

@@ -1,4 +1,4 @@
-"""A commit whose deletion vectors are too large for Delta's feed is told by its two versions."""
+"""The changes of a commit whose deletion vectors are too large for Delta's feed come from comparing two versions."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.support.lake import Lake
 pytestmark = pytest.mark.anywhere
 
 COUNT = 440_000
-"""Rows of one file, so that a third of them, here and there, is a vector of more than 64 KB in the feed's words."""
+"""Rows in one file: a vector that deletes a third of them, scattered, takes more than 64 KB in the feed."""
 
 
 def summed(src: Changes) -> Merge:

@@ -1,6 +1,6 @@
-"""A pipeline in plain Spark that keeps its position as ours do, and pipelines with one mistake each.
+"""A pipeline in plain Spark that keeps its position as the library does, and pipelines with one mistake each.
 
-Each mistake is one that is made in practice; the checker must see what it does to the tables.
+Each mistake is made in practice; the checker must see what it does to the tables.
 """
 
 import json
@@ -21,7 +21,7 @@ CHANGED = "_change_type IN ('insert', 'update_postimage')"
 
 @dataclass
 class Plain:
-    """Position, epoch and mark in the commit, the range pinned: right, if slower than ours.
+    """Keeps position, epoch and mark in the commit, and pins the range: right, but slower than the library.
 
     Args:
         lake: The tables.
@@ -37,7 +37,7 @@ class Plain:
         self.side = self.lake.root.parent / f"cursor-{uuid4().hex}.json"
 
     def begin(self) -> Callable[[], None]:
-        """Reads now; what it gives back commits."""
+        """Reads now; the function that it returns commits."""
         generation, epoch, after = self.position()
         base = self.lake.version(self.name) if self.exists() else -1
         upto = self.lake.version(self.source)
@@ -48,7 +48,7 @@ class Plain:
         def commit() -> None:
             at = self.end(upto)
             self.write(frame, self.mark(generation, epoch + 1, base, at), self.transaction(generation, epoch + 1, at))
-            with phase("find in the log"):  # as the library does behind its commit
+            with phase("find in the log"):  # as the library does after its commit
                 self.committed(at)
 
         return commit
@@ -60,7 +60,7 @@ class Plain:
         return (self.lake.root / self.name).is_dir()
 
     def position(self) -> tuple[str, int, int]:
-        """Generation, last epoch in it, and the last version read; a RESTORE is followed."""
+        """The generation, its last epoch, and the last version read; goes back where a RESTORE went back."""
         generation, below = None, None
         for commit in reversed(self.lake.commits(self.name)) if self.exists() else ():
             if below is not None and commit.version > below:
@@ -81,7 +81,7 @@ class Plain:
         return reader.option("endingVersion", str(upto)).table(self.lake.ref("src").identifier)
 
     def end(self, upto: int) -> int:
-        """The version that the mark will say has been read."""
+        """The version up to which the mark will say that the source has been read."""
         return upto
 
     def mark(self, generation: str, epoch: int, base: int, upto: int) -> str:
@@ -138,7 +138,7 @@ class Plain:
 
 
 class SideFile(Plain):
-    """The cursor is a file beside the table, written after the commit."""
+    """The cursor is a file outside the table, written after the commit."""
 
     def position(self) -> tuple[str, int, int]:
         generation, epoch, _ = super().position()
@@ -150,7 +150,7 @@ class SideFile(Plain):
 
 
 class SourceVersion(Plain):
-    """The source's version is the transaction's version, and the cursor is what the table says of it."""
+    """The transaction's version is the source's version, and the cursor is read from the table's transaction."""
 
     def position(self) -> tuple[str, int, int]:
         after = DeltaTable(self.lake.root / self.name).transaction_version("archive:0") if self.exists() else None
@@ -168,7 +168,7 @@ class NoEpoch(Plain):
 
 
 class LatestTwice(Plain):
-    """The latest version is asked for when the range is read, and once more when the position is kept."""
+    """The latest version is looked up when the range is read, and once more when the position is recorded."""
 
     def end(self, upto: int) -> int:
         return self.lake.version(self.source)
@@ -182,7 +182,7 @@ class FilteredFeed(Plain):
 
 
 class NettedAway(Plain):
-    """A key that was both deleted and inserted in the range is taken for unchanged."""
+    """A key that was both deleted and inserted in the range is treated as unchanged."""
 
     def changed(self, feed: DataFrame) -> DataFrame:
         feed.createOrReplaceTempView("feed")

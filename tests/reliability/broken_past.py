@@ -1,4 +1,4 @@
-"""Histories and extracts kept in plain Spark, and with one mistake each; see `broken`."""
+"""Histories and extracts kept in plain Spark, right and with one mistake each; see `broken`."""
 
 import json
 from typing import ClassVar
@@ -9,7 +9,7 @@ from tests.reliability.broken import LatestTwice, NoEpoch, Plain, SideFile
 
 
 class PlainPast(Plain):
-    """Keeps `past`: what the feed says of each version ends the current row and begins another."""
+    """Keeps `past`: each version that changes a row ends its current row and begins another."""
 
     def intervals(self, feed: DataFrame) -> DataFrame:
         """One row for each id and version of the feed that changed it; `gone` where it was deleted."""
@@ -49,15 +49,15 @@ class NewestAlone(PlainPast):
 
 
 class PastWithoutEpoch(NoEpoch, PlainPast):
-    """The history of a range is committed whoever has committed since."""
+    """The history of a range is committed even if another run has committed since."""
 
 
 class PastInASideFile(SideFile, PlainPast):
-    """The cursor of a history is a file beside the table."""
+    """The cursor of a history is a file outside the table."""
 
 
 class PlainExtracts(Plain):
-    """Keeps `kept`: the newest extract replaces what differs, and its version is in the mark."""
+    """Keeps `kept`: the newest extract replaces the rows that differ, and its version is in the mark."""
 
     source: ClassVar[str] = "extracts"
 
@@ -90,8 +90,8 @@ class PlainExtracts(Plain):
 
 
 class ExtractWithoutEpoch(NoEpoch, PlainExtracts):
-    """An extract is committed whoever has committed since: an older one on top of a newer one."""
+    """An extract is committed even if another run has committed since: an older extract on top of a newer one."""
 
 
 class LatestExtractTwice(LatestTwice, PlainExtracts):
-    """The newest extract is asked for when the rows are read, and once more when their version is kept."""
+    """The newest extract is looked up when the rows are read, and once more when their version is recorded."""

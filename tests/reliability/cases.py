@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, get_args
 from tests.reliability.victim import PHASES, Point
 
 Kill: TypeAlias = Literal["Python", "Python, then its JVM", "JVM", "both"]
-"""Python: its JVM is shared, lives on and finishes the statement. Python, then its JVM: the JVM ends by itself."""
+"""Python: the shared JVM lives on and finishes the statement. Python, then its JVM: its own JVM ends by itself."""
 Again: TypeAlias = Literal["at once", "before the zombie", "after the zombie", "beside the zombie"]
 Rival: TypeAlias = Literal["OPTIMIZE first", "zombie first", "rerun first"]
 
@@ -18,10 +18,10 @@ class Case:
 
     Args:
         step: The asset whose run is killed.
-        point: Where.
-        kill: What.
+        point: Where the run is killed.
+        kill: What is killed.
         again: When the run is repeated.
-        rival: The order of a rival's OPTIMIZE that was under way, the zombie and the rerun; None: there is no rival.
+        rival: The order of a rival's OPTIMIZE under way, the zombie and the rerun; None if there is no rival.
         of_quarantine: Whether the point is in the commit of the quarantine, before that of the table.
         only_writes: Whether the platform refuses `MERGE` and `DELETE`, so that rows are replaced by a write.
     """
@@ -47,7 +47,7 @@ IN_DELTA: tuple[Point, ...] = tuple(point for point in get_args(Point) if point 
 
 
 def all_cases() -> Iterator[Case]:
-    """Every case; those that need a JVM of their own are spread, so that it starts meanwhile."""
+    """Every case; cases that need a JVM of their own are spread out, so that it can start during other cases."""
     shared, own = list(_in_the_shared_jvm()), list(_in_a_jvm_of_its_own())
     every = max(1, len(shared) // len(own))
     for index, case in enumerate(shared):
@@ -81,8 +81,8 @@ def _in_the_shared_jvm() -> Iterator[Case]:
 def _of_kept_pasts() -> Iterator[Case]:
     """A history, an extract and the history of extracts: at the points where a commit is lost, doubled or overtaken.
 
-    A run that compares an extract in the JVM of a zombie that is held behind its durable entry was observed to wait for
-    the zombie, so the run comes after the zombie there.
+    With a durable entry the rerun comes after the zombie: a run that compares an extract in the JVM of a zombie that
+    is held there was observed to wait for the zombie.
     """
     for step in ("past", "kept"):
         for point in ("comparison computed", "answered"):
@@ -109,7 +109,7 @@ def _of_two_commits() -> Iterator[Case]:
 
 
 def _over_walls() -> Iterator[Case]:
-    """Where a write of rows takes the place of a `MERGE`, at the points at which its commit is lost, doubled or overtaken."""
+    """A write of rows in place of a `MERGE`, at the points where its commit is lost, doubled or overtaken."""
     for step in ("current", "totals", "kept"):
         yield Case(step, "answered", "Python", "at once", only_writes=True)
         yield Case(step, "back-off", "Python", "at once", only_writes=True)
@@ -148,4 +148,4 @@ TELLING = (
     Case("judged", "before the log entry", "Python", "before the zombie", of_quarantine=True),
     Case("archive", "before the log entry", "both", "at once"),
 )
-"""The cases that run where nobody asks for all of them (LAKEHOUSE_CRASHES=all)."""
+"""The cases that run unless LAKEHOUSE_CRASHES=all asks for all of them."""

@@ -1,4 +1,4 @@
-"""Whether every change was applied exactly once, told from the tables' files alone.
+"""Checks that every change was applied exactly once, from the tables' files alone.
 
 It shares no code with the library: it parses the logs and the marks itself, reads the Parquet files with pyarrow,
 and computes what a table must hold in plain Python. docs/reliability.md lists the rules.
@@ -19,7 +19,7 @@ Rule: TypeAlias = Literal["K1", "K2", "K3", "K4", "K5", "K6", "K7", "K8"]
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken rule, in a sentence."""
+    """One broken rule, described in a sentence."""
 
     rule: Rule
     asset: str
@@ -38,7 +38,7 @@ class Asset:
         path: Its directory.
         sources: The directories of its sources, by name.
         law: What it must hold.
-        tokens: The column, in it and in its source, whose values each row version has alone; None for none.
+        tokens: The column, in it and in its source, with a value of its own for each row version; None for none.
         extract: The number of the newest extract among the rows of its source; None unless it is kept from extracts.
     """
 
@@ -52,7 +52,7 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """What a run was told: its write is the table's version `version`, or another run's commit there covers it."""
+    """What a run was told: its write is version `version` of the table, or another run's commit there covers it."""
 
     asset: str
     run: str
@@ -73,7 +73,7 @@ class _Mark:
 
 @dataclass(frozen=True, slots=True)
 class _Belief:
-    """What is known of a table at a version: the mark that holds there, whose version that was, and the rows."""
+    """What is known of a table at a version: the mark that holds there, the version of its commit, and the rows."""
 
     mark: _Mark
     version: int
@@ -92,14 +92,14 @@ def check(
         assets: The tables.
         acks: What the runs were told.
         died: The runs that were killed, and so were told nothing.
-        opened: Gives the history of a directory; whoever knows that nobody writes any more can keep it.
+        opened: Gives the history of a directory; it may cache histories once nothing writes any more.
     """
     told, dead = list(acks), set(died)
     return [violation for asset in assets for violation in _Check(asset, told, dead, opened).run()]
 
 
 def check_ledger(ledger: Ledger, *tables: Path) -> list[Violation]:
-    """K6: log entries that are no longer what they were when they were first seen."""
+    """K6: log entries that have changed, or are gone, since they were first seen."""
     return [
         Violation("K6", file.parent.parent.name, f"log entry {int(file.stem)} {what} since it was first seen")
         for file, what in ledger.observe(*tables)
@@ -107,7 +107,7 @@ def check_ledger(ledger: Ledger, *tables: Path) -> list[Violation]:
 
 
 def behind(assets: Iterable[Asset], opened: Callable[[Path], History] = History) -> list[Violation]:
-    """K8, for tables that were just brought up to date: what their sources hold beyond their positions."""
+    """K8, for tables that were just brought up to date: changes of their sources after their positions."""
     return [violation for asset in assets for violation in _Check(asset, [], set(), opened).left_over()]
 
 
@@ -148,7 +148,7 @@ class _Check:
             elif entry.restored is not None:
                 beliefs[version] = beliefs.get(entry.restored)
             elif before is not None and bag(target.rows(version)) == bag(before.rows):
-                beliefs[version] = before  # also a rival's UPDATE that writes the same values
+                beliefs[version] = before  # this includes a rival's UPDATE that writes the same values
             else:
                 beliefs[version] = before if entry.keeps_rows else None
                 if before is not None and entry.keeps_rows:
@@ -161,9 +161,9 @@ class _Check:
     def _own(
         self, target: History, sources: Mapping[str, History], version: int, mark: _Mark, before: _Belief | None
     ) -> _Belief | None:
-        """The rules of one own commit, and what is known after it."""
+        """Checks the rules of one own commit; what is known after it."""
         rolled_back = [v for v in range(mark.base + 1, version) if target.entries[v].operation == "RESTORE"]
-        if rolled_back:  # planned before a RESTORE, committed after it: what it claims need not be there
+        if rolled_back:  # planned before a RESTORE, committed after it: the rows that it claims need not be there
             return None
         previous = before.mark if before is not None else None
         if before is not None and mark.base < before.version and before.mark.generation == mark.generation:
@@ -188,7 +188,7 @@ class _Check:
         return _Belief(mark, version, rows)
 
     def _extract(self, version: int, spans: Mapping[str, Span], mark: _Mark) -> None:
-        """The version of the extract is that of the newest one among the deliveries that were read (K5)."""
+        """The version of the extract in the mark is the newest among the deliveries that were read (K5)."""
         if self.asset.extract is None:
             return
         for span in spans.values():
@@ -197,7 +197,7 @@ class _Check:
                 self._say("K5", f"version {version} says that it holds extract {mark.extract}, not int {newest}")
 
     def _after(self, version: int, name: str, at: tuple[str, int], mark: _Mark, previous: _Mark | None) -> int | None:
-        """Where the range of a source began, which is where the previous own commit's ended (K5)."""
+        """The start of the range of a source, which is the end of the previous own commit's range (K5)."""
         table, upto = at
         if previous is None or name not in previous.reads or previous.reads[name][0] != table:
             return None
@@ -281,7 +281,7 @@ class _Check:
         return mark
 
     def _acks(self, own: Mapping[int, _Mark]) -> None:
-        """K7: what runs were told is what the log says, and no commit belongs to nobody."""
+        """K7: what runs were told is what the log shows, and each own commit belongs to a run."""
         acks = [ack for ack in self.acks if ack.asset == self.asset.name]
         for ack in acks:
             mark = own.get(ack.version)

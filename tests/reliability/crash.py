@@ -25,11 +25,11 @@ from tests.support.lake import Lake
 
 @dataclass
 class Spares:
-    """Victims whose start takes long, started while the case before is still running.
+    """Victims that take long to start, started while the case before is still running.
 
     Args:
-        spark: The session that victims of our JVM share.
-        scratch: Where JVMs of their own keep their files.
+        spark: The session whose JVM the victims without a JVM of their own share.
+        scratch: The directory for the files of victims' own JVMs.
     """
 
     spark: SparkSession
@@ -59,13 +59,13 @@ class Spares:
 
 @dataclass(frozen=True)
 class Start:
-    """What the cases start from; each has a copy.
+    """The tables that the cases start from; each case gets a copy.
 
     Args:
         behind: The lake with every table behind the source.
         current_ahead: The same, with changes in `current` that `totals` has not read.
-        acks: What the runs of the first were told.
-        acks_ahead: What the runs of the second were told.
+        acks: What the runs in `behind` were told.
+        acks_ahead: What the runs in `current_ahead` were told.
     """
 
     behind: Path
@@ -97,7 +97,7 @@ class Crash:
         return self.victim
 
     def materialize(self, name: str) -> Any:
-        """One run in this process, and what it was told."""
+        """Runs an asset in this process, and records what the run was told."""
         step, run = STEPS[name], uuid4().hex
         try:
             outcome = self.lake.materialize(step.asset, step.table, run=run)
@@ -122,14 +122,14 @@ class Crash:
         return [path for path in self.lake.root.iterdir() if (path / "_delta_log").is_dir()]
 
     def prepare(self, start: "Start") -> None:
-        """The tables, each of several files, the one that is about to be written behind its source."""
+        """Copies the tables: each has several files, and the table to be written is behind its source."""
         ahead = self.case.step == "totals"
         shutil.copytree(start.current_ahead if ahead else start.behind, self.lake.root, dirs_exist_ok=True)
         self.acks += start.acks_ahead if ahead else start.acks
         self.ledger.observe(*self.tables)
 
     def crash(self) -> None:
-        """The victim comes to its point and is killed there; then the run is repeated as the case says."""
+        """Kills the victim once it has come to its point; then repeats the run as the case says."""
         case, run = self.case, f"victim-{uuid4().hex}"
         data = set((self.lake.root / case.step).glob("*.parquet"))
         self._victim.begin(Order(self.lake.root, case.step, case.point, run, case.of_quarantine, case.only_writes))
@@ -145,7 +145,7 @@ class Crash:
             self._repeat(rival)
 
     def _lose_an_attempt(self) -> None:
-        """A rival's OPTIMIZE defeats the victim's MERGE; the victim is then on its way to the next attempt."""
+        """A rival's OPTIMIZE defeats the victim's MERGE; after that the victim is about to commit its next attempt."""
         self._victim.reached()
         waiting = parked(self.lake.spark, "commit")
         self.lake.sql(f"OPTIMIZE {{{self.case.step}}}")
@@ -167,7 +167,7 @@ class Crash:
                 self._victim.kill_jvm()
 
     def _repeat(self, rival: "Rival | None") -> None:
-        """The same asset once more, in the order of the case."""
+        """Runs the same asset once more, in the order of the case."""
         name, again = self.case.step, self.case.again
         match again:
             case "at once":
@@ -188,7 +188,7 @@ class Crash:
                 self._beside(name)
 
     def _beside(self, name: str) -> None:
-        """The rerun has planned from the same position and stands at the log as well when the zombie commits."""
+        """The rerun has planned from the same position, and has only to commit when the zombie commits."""
         step, run = STEPS[name], uuid4().hex
         materialization = self.lake.begin(step.asset, step.table, run=run)
         write = step.asset(**self.lake.read(materialization, step.asset))
@@ -197,7 +197,7 @@ class Crash:
             outcome = materialization.commit(write, self.lake.retry)
         except (
             StaleInputsError
-        ):  # no commit covers an extract; the run is begun again and compares it with the zombie's
+        ):  # no commit covers an extract, so the run starts anew and compares it with the zombie's
             assert step.extract is not None
             self.died.append(run)
             self.materialize(name)
@@ -223,10 +223,10 @@ class Crash:
         return Rival(self.lake, self.case.step if self.case.rival else None)
 
     def settle(self) -> None:
-        """The asset is brought up to date."""
+        """Brings the asset up to date."""
         (self.lake.root.parent / GATE).touch()
         self.materialize(self.case.step)
-        if self.case.step == "judged":  # what is in its quarantine is corrected, or joined by others
+        if self.case.step == "judged":  # rows in its quarantine are corrected, and new ones join them
             for number in range(3, 6):
                 edit(self.lake, number)
             self.materialize(self.case.step)
@@ -246,11 +246,11 @@ class Crash:
 
 @dataclass
 class Rival:
-    """Another program's OPTIMIZE, which stands before its log entry until it is ended.
+    """Another program's OPTIMIZE, which waits before its log entry until `end`.
 
     Args:
         lake: The tables.
-        name: The table; None: there is no rival.
+        name: The table; None if there is no rival.
     """
 
     lake: Lake
@@ -273,7 +273,7 @@ class Rival:
             try:
                 self.lake.sql(f"OPTIMIZE {{{self.name}}}")
             except Exception as error:
-                # One that lost begins another transaction, which the observer of the first refuses.
+                # An OPTIMIZE that lost begins another transaction, which the observer of the first one refuses.
                 if not any(sign in str(error) for sign in ("DELTA_CONCURRENT", "IllegalStateTransition")):
                     raise
 

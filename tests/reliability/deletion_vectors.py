@@ -11,7 +11,7 @@ _MAGIC, _WITH_RUNS, _WITHOUT_RUNS, _ARRAY_MAX = 1681511377, 12347, 12346, 4096
 
 
 def deleted_rows(table: Path, vector: Mapping[str, Any] | None) -> frozenset[int]:
-    """The positions, in their file, of the rows that a vector deletes; none where there is no vector."""
+    """The positions in a data file of the rows that a vector deletes; empty if there is no vector."""
     if vector is None:
         return frozenset()
     kind, text = vector["storageType"], vector["pathOrInlineDv"]

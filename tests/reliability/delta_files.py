@@ -1,4 +1,4 @@
-"""A Delta table read without Spark, without deltalake and without our code: its log's JSON and its Parquet files."""
+"""A Delta table read without Spark, deltalake or the library: from the JSON of its log and its Parquet files."""
 
 import json
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ class History:
         return max(self.entries)
 
     def moments(self, upto: int) -> dict[int, datetime]:
-        """When the versions up to one were committed; each a millisecond after the one before it at least."""
+        """When the versions up to `upto` were committed; each at least a millisecond after the version before it."""
         moments: dict[int, datetime] = {}
         earliest = 0
         for version, entry in self.entries.items():
@@ -94,14 +94,14 @@ class History:
         return self._rows[version]
 
     def brought(self, version: int) -> list[Row]:
-        """The rows of the files that a version added: a feed without files of its own tells each of them as new."""
+        """The rows of the files that a version added; without change files the feed shows all of them as new."""
         entry, before = self.entries[version], self.entries[version - 1].files
         brought = [add for file, add in entry.files.items() if file not in before]
         return [row for add in brought for row in self._of(add, entry.columns)]
 
     def _of(self, add: Mapping[str, Any], columns: tuple[str, ...]) -> list[Row]:
         gone = deleted_rows(self.path, add.get("deletionVector"))
-        held = _parquet(self.path / unquote(add["path"]).removeprefix("file:"))  # absolute in a shallow clone
+        held = _parquet(self.path / unquote(add["path"]).removeprefix("file:"))  # a shallow clone has absolute paths
         fixed = add.get("partitionValues") or {}
         return [
             {column: fixed[column] if column in fixed else row.get(column) for column in columns}
@@ -117,12 +117,12 @@ def log_files(table: Path) -> list[Path]:
 
 @dataclass
 class Ledger:
-    """What each log entry was when it was first seen: an entry that changes was written twice."""
+    """Remembers each log entry as it was first seen: an entry that changes later was written twice."""
 
     seen: dict[Path, str] = field(default_factory=dict[Path, str])
 
     def observe(self, *tables: Path) -> list[tuple[Path, str]]:
-        """Remembers new entries; the ones that have changed, or are gone, and which of the two."""
+        """Remembers new entries; the known entries that have changed or are gone, and which of the two."""
         found = {file: sha256(file.read_bytes()).hexdigest() for table in tables for file in log_files(table)}
         changed = [(file, "has changed") for file, now in found.items() if self.seen.setdefault(file, now) != now]
         of_tables = {table / "_delta_log" for table in tables}

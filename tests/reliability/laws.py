@@ -1,4 +1,4 @@
-"""What a table must hold, in plain Python, given what its commits say they have read."""
+"""What a table must hold, in plain Python, given what its commits have read according to their marks."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from tests.reliability.delta_files import History, Row
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What one commit says it has read of one source.
+    """What one commit has read of one source, according to its mark.
 
     Args:
         history: The source.
@@ -28,10 +28,10 @@ class Span:
 
 
 START, END = "__START_AT", "__END_AT"
-"""The interval of a row of a history: when its entity began to be so, and when it ceased to; None while it is."""
+"""The interval of a row of a history: when its values began to hold, and when they ceased to; None while they hold."""
 
 Law: TypeAlias = Callable[[list[Row] | None, Mapping[str, Span], list[Row]], str | None]
-"""What is wrong with a table's rows, given its rows at the previous own commit and what has been read; None: nothing."""
+"""What is wrong with a table's rows, if anything, given its rows at the previous own commit and what has been read."""
 
 
 def bag(rows: Iterable[Row]) -> Counter[frozenset[tuple[str, Any]]]:
@@ -40,7 +40,7 @@ def bag(rows: Iterable[Row]) -> Counter[frozenset[tuple[str, Any]]]:
 
 
 def equals(expected: Callable[[Mapping[str, list[Row]]], list[Row]]) -> Law:
-    """The table is exactly this of its sources as far as it has read them."""
+    """The table holds exactly the `expected` rows of its sources, as far as it has read them."""
 
     def law(_before: list[Row] | None, spans: Mapping[str, Span], rows: list[Row]) -> str | None:
         return differs(expected({name: span.rows for name, span in spans.items()}), rows)
@@ -49,7 +49,7 @@ def equals(expected: Callable[[Mapping[str, list[Row]]], list[Row]]) -> Law:
 
 
 def appends(changes: Callable[[list[Row], list[Row], int], list[Row]]) -> Law:
-    """The table is what it was, and for each version read the rows that `changes(before, after, version)` gives."""
+    """The table keeps its rows, and gets the rows of `changes(before, after, version)` for each version read."""
 
     def law(before: list[Row] | None, spans: Mapping[str, Span], rows: list[Row]) -> str | None:
         (span,) = spans.values()
@@ -64,10 +64,10 @@ def appends(changes: Callable[[list[Row], list[Row], int], list[Row]]) -> Law:
 
 
 def folds(tracked: Sequence[str]) -> Law:
-    """The table is the history of every version of its source as far as it has read.
+    """The table is the history of all versions of its source that it has read.
 
     Args:
-        tracked: The columns of the source a change of which begins another row.
+        tracked: The columns of the source whose changes begin another row.
     """
 
     def law(_before: list[Row] | None, spans: Mapping[str, Span], rows: list[Row]) -> str | None:
@@ -81,11 +81,11 @@ def folds(tracked: Sequence[str]) -> Law:
 
 
 def takes(extract: Callable[[list[Row]], tuple[int, list[Row]]], tracked: Sequence[str]) -> Law:
-    """The table is the history that it was, continued by the newest extract that it has read.
+    """The table is its earlier history, continued by the newest extract that it has read.
 
     Args:
-        extract: The number and the rows of the newest extract among those that were delivered.
-        tracked: The columns of an extract a change of which begins another row.
+        extract: Gives the number and the rows of the newest extract among the delivered rows.
+        tracked: The columns of an extract whose changes begin another row.
     """
 
     def law(before: list[Row] | None, spans: Mapping[str, Span], rows: list[Row]) -> str | None:
@@ -103,7 +103,7 @@ def continued(rows: list[Row], state: list[Row], at: Any, tracked: Sequence[str]
         rows: The history before.
         state: All rows of the source from a moment on, one for each `id`.
         at: That moment.
-        tracked: The columns a change of which begins another row.
+        tracked: The columns whose changes begin another row.
     """
     now = {row["id"]: row for row in state}
     current = {row["id"]: row for row in rows if row[END] is None}

@@ -1,7 +1,7 @@
 """Exact points inside a Delta transaction: the observer that Delta's own tests use, in its public jar.
 
-The transaction of a thread waits at the entry of each phase until somebody lets it in. The parked transaction can be
-found and released from any process that shares the JVM. Classic Spark only; not part of Delta's public interface.
+The transaction of a thread waits at the entry of a phase until it is released. Any process that shares the JVM can find
+and release the parked transaction. Classic Spark only; not part of Delta's public interface.
 """
 
 import time
@@ -29,7 +29,7 @@ class Parked:
     phase: str
 
     def reached(self, seconds: float = 240) -> None:
-        """Waits until the transaction stands at the phase."""
+        """Waits until the transaction has reached the phase."""
         _until(lambda: bool(self._lock(self.phase).hasReached()), f"nothing reached {self.phase}", seconds)
 
     def release(self) -> None:
@@ -47,13 +47,13 @@ class Parked:
 
 @contextmanager
 def park(spark: SparkSession, phase: str, name: str = _NAME) -> Generator[Parked]:
-    """The next transaction of this thread waits at the entry of a phase.
+    """Lets the next transaction of this thread wait at the entry of a phase.
 
     Args:
         spark: A classic session; this thread keeps its Java thread.
         phase: "prepare" (its data is written), "commit" (before the log entry), "backfill" (the entry is durable,
-            the caller not told), "postCommit" (before Delta's hooks).
-        name: Under which `parked` finds it, in any process that shares the JVM.
+            the caller is not told), "postCommit" (before Delta's hooks).
+        name: The name by which `parked` finds it, in any process that shares the JVM.
     """
     jvm: Any = spark.sparkContext._jvm
     fuzzer = jvm.org.apache.spark.sql.delta.fuzzer

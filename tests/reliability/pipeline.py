@@ -1,7 +1,7 @@
 """Seven tables below one source, the edits that keep it moving, and what each table must hold, in plain Python.
 
-Every version of a row of `src` has a token of its own, so a change that is lost or applied twice can be seen. After each
-edit an extract of `src` is delivered: rows of `extracts`, whose number is the version of `src`.
+Every version of a row of `src` has a token of its own, so a lost or repeated change can be seen. After each edit an
+extract of `src` is delivered: rows in `extracts` whose number is the version of `src`.
 """
 
 from collections import defaultdict
@@ -37,7 +37,7 @@ def archive(src: Changes) -> Append:
 
 
 def totals(current: Changes) -> Aggregate:
-    """Rows and their sum by k, of `current`."""
+    """The number of rows and their sum by k, of `current`."""
     return Aggregate(current, by="k", count="n", sums={"total": "v"})
 
 
@@ -47,7 +47,7 @@ def past(src: Changes) -> History:
 
 
 def judged(src: Changes) -> Merge:
-    """The rows, by id: those with a small v, and in its quarantine the others."""
+    """The rows with a small v, by id; all other rows are in its quarantine."""
     touched = src.touched("id")
     return Merge(touched.rows, touched)
 
@@ -59,7 +59,7 @@ def kept(extracts: DataFrame) -> Snapshot:
 
 
 def kept_past(extracts: DataFrame) -> History:
-    """What the extracts said of k and v, from which extract to which."""
+    """The values of k and v in the extracts, and from which extract to which they held."""
     return History(kept(extracts), track=("k", "v"))
 
 
@@ -84,7 +84,7 @@ def _archived(before: list[Row], after: list[Row], version: int) -> list[Row]:
 
 
 def delivered(extracts: list[Row]) -> tuple[int, list[Row]]:
-    """The number and the rows of the newest extract among those that were delivered."""
+    """The number and the rows of the newest extract among the delivered rows."""
     newest = max(row["number"] for row in extracts)
     columns = ("id", "k", "v", "token")
     return newest, [{name: row[name] for name in columns} for row in extracts if row["number"] == newest]
@@ -107,8 +107,8 @@ class Step:
         table: What it declares.
         source: The table that it reads.
         law: What it must hold.
-        tokens: The column of tokens, where the table counts them.
-        extract: The number of the newest extract in `source`, where the table is kept from extracts.
+        tokens: The column of tokens, if the table has each of them once.
+        extract: Gives the number of the newest extract in `source`, if the table is kept from extracts.
     """
 
     asset: Callable[..., Any]
@@ -148,7 +148,7 @@ def create(lake: Lake, **properties: str) -> None:
 
 
 def edit(lake: Lake, number: int) -> None:
-    """One commit to the source, each of four kinds in turn, and an extract of the source as it is then."""
+    """Makes one commit to the source, of four kinds in turn, and delivers an extract of the source after it."""
     token = f"edit-{number}"
     match number % 4:
         case 0:
@@ -167,7 +167,7 @@ def edit(lake: Lake, number: int) -> None:
 
 
 def wrong_quarantine(root: Path) -> str | None:
-    """What is wrong with the quarantine of `judged`, if that is up to date; None if nothing is."""
+    """What is wrong with the quarantine of `judged`, which must be up to date; None if it is right."""
     src, quarantine = Files(root / "src"), Files(root / "judged_quarantine")
     due = [row for row in src.rows(src.newest) if row["v"] >= 50]
     found = quarantine.rows(quarantine.newest)
@@ -177,5 +177,5 @@ def wrong_quarantine(root: Path) -> str | None:
 
 
 def assets(root: Path) -> list[Asset]:
-    """The tables that are there, for the checker."""
+    """The tables that exist, for the checker."""
     return [step.at(root) for step in STEPS.values() if (root / step.name / "_delta_log").is_dir()]

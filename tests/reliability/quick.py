@@ -1,4 +1,4 @@
-"""The edits of a source by another writer of Delta (delta-rs), in milliseconds instead of seconds: for many histories."""
+"""Edits of a source by another writer of Delta (delta-rs), for many histories: milliseconds instead of seconds."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.support.model import Row
 
 SCHEMA = pa.schema({"id": pa.int32(), "k": pa.string(), "v": pa.int32()})
 COLUMNS = {name: f"s.{name}" for name in SCHEMA.names}
-# In parentheses: without them delta-rs takes the OR for a part of what is compared.
+# Without the parentheses delta-rs reads the OR as a part of the comparison.
 CHANGED = "(t.k IS DISTINCT FROM s.k) OR (t.v IS DISTINCT FROM s.v)"
 Rows = Mapping[int | None, Row]
 
@@ -21,7 +21,7 @@ def overwritten(path: Path, rows: Rows) -> None:
 
 
 def become(path: Path, before: Rows, after: Rows) -> None:
-    """One commit that turns the rows of the table into others: the plainest statement that does."""
+    """Turns the rows of the table into other rows in one commit, by the plainest statement that can."""
     gone, new = before.keys() - after.keys(), after.keys() - before.keys()
     differ = {key for key in before.keys() & after.keys() if before[key] != after[key]}
     match bool(gone), bool(new), bool(differ):
@@ -51,7 +51,7 @@ def compacted(path: Path) -> None:
 
 
 def vacuumed(path: Path) -> None:
-    """Every file that is not live is gone; delta-rs leaves the change files, which Delta's own VACUUM takes."""
+    """Removes every past file, and the change files, which Delta's own VACUUM removes but delta-rs leaves."""
     DeltaTable(str(path)).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
     for file in path.glob("_change_data/*"):
         file.unlink()

@@ -1,4 +1,4 @@
-"""The tables of the random histories, and what each must be, given its source's rows."""
+"""The tables of the random histories, and what each must hold, given its source's rows."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def _summed(src: list[Row]) -> Rows:
 
 
 def _replayed(log: Rows) -> Counter[Row]:
-    """The source as its archived feed tells it: inserts and images after, less deletes and images before."""
+    """The source's rows by its archived feed: inserts and post-images, less deletes and pre-images."""
     counted: Counter[Row] = Counter()
     for row in log:
         added = row["change_type"] in ("insert", "update_postimage")
@@ -45,7 +45,7 @@ def _replayed(log: Rows) -> Counter[Row]:
 
 @dataclass(frozen=True)
 class Target:
-    """An asset of the machine, and what its table must be, given the source's rows."""
+    """An asset of the machine, and what its table must hold, given the source's rows."""
 
     asset: Callable[..., Any]
     table: Table

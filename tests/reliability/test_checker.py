@@ -1,4 +1,4 @@
-"""The checker sees what each classic mistake does to the tables, and nothing wrong with ours in the same scenario."""
+"""The checker sees what each classic mistake does to the tables, and finds the library right in the same scenario."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Ours:
             try:
                 run.commit(write, self.lake.retry, NO_WAIT)
             except StaleInputsError:
-                self.run()  # as the IO manager does: Dagster runs the step again
+                self.run()  # as the IO manager does, by letting Dagster run the step again
 
         return commit
 
@@ -58,7 +58,7 @@ class Ours:
 
 
 class Died(BaseException):
-    """Stands for the end of the process: nothing in a pipeline handles it."""
+    """Simulates the end of the process: nothing in a pipeline handles it."""
 
 
 def dies_behind_its_commit(lake: Lake, pipeline: Pipeline) -> None:

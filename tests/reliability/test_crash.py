@@ -1,7 +1,7 @@
-"""A run is killed at a named point and repeated; afterwards the files say that every change was applied once.
+"""A run is killed at a named point and repeated; afterwards the files show that every change was applied once.
 
-`make crash` and `make crash-jvm` run every case, a bare run of this file the most telling ones. The table is in
-docs/reliability.md.
+`make crash` and `make crash-jvm` run every case, a plain run of this file only the most telling ones. The table of the
+cases is in docs/reliability.md.
 """
 
 import os
@@ -48,14 +48,14 @@ def start(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Star
 
 
 def lands(case: Case) -> bool:
-    """Whether the commit of the run that is killed gets into the log, by what the case says."""
+    """Whether the commit of the run that is killed must get into the log in this case."""
     if case.of_quarantine:
         return False
     if case.point in ("entry durable", "before the hooks", "answered"):
         return True
     if case.kill != "Python" or case.point not in (*PHASES, "data partly written") or case.point == "back-off":
         return False
-    defeated = case.rival == "OPTIMIZE first" and case.step != "archive"  # a blind append does not mind
+    defeated = case.rival == "OPTIMIZE first" and case.step != "archive"  # an OPTIMIZE does not defeat a blind append
     return case.again != "before the zombie" and not defeated
 
 

@@ -1,4 +1,4 @@
-"""What it costs to find the cursor does not depend on how long the history is."""
+"""The cost of finding the cursor does not depend on how long the history is."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ _watched: list[list[str]] = []
 
 @pytest.fixture(scope="module", autouse=True)
 def _audit() -> None:
-    """Audit hooks stay for the life of the process; outside of `touched` this one does nothing."""
+    """Installs an audit hook, which stays for the life of the process; outside of `touched` it does nothing."""
 
     def hook(event: str, args: tuple[object, ...]) -> None:
         if _watched and event in ("open", "os.listdir", "os.scandir"):
@@ -45,7 +45,7 @@ def _audit() -> None:
 
 @contextmanager
 def touched() -> Generator[list[str]]:
-    """The files that are opened and the directories that are listed meanwhile."""
+    """The files that are opened and the directories that are listed within the block."""
     _watched.append([])
     try:
         yield _watched[-1]
@@ -54,7 +54,7 @@ def touched() -> Generator[list[str]]:
 
 
 def history(path: Path, commits: int, foreign: int, *, partitioned: bool = False) -> Path:
-    """A table's log of so many own commits, perhaps each of a partition of its own, and some by somebody else."""
+    """Writes a log of own commits, each of a partition of its own if `partitioned`, followed by foreign commits."""
     log = path / "_delta_log"
     log.mkdir(parents=True)
     for version in range(commits + foreign):
@@ -95,7 +95,7 @@ def test_ten_thousand_versions_cost_what_ten_do(tmp_path: Path, foreign: int) ->
 
 
 def test_the_reads_are_seen_where_the_cursor_is_far(tmp_path: Path) -> None:
-    """The control: the same counter grows where many commits lie behind the last own one."""
+    """The control: the same counter grows where many foreign commits follow the last own one."""
     log = FileLog(Location(str(history(tmp_path / "far", 1, 300))), "t")
     head = log.head()
     with touched() as found:
@@ -116,7 +116,7 @@ def test_a_year_of_hours_costs_one_walk_over_the_log(tmp_path: Path) -> None:
 
 
 def test_a_portion_of_a_long_backlog_reads_what_it_takes_and_not_the_backlog(tmp_path: Path) -> None:
-    """Ten thousand commits read one by one would be read fifty million times."""
+    """If each portion read the whole backlog, ten thousand commits would be read fifty million times in all."""
     path = str(history(tmp_path / "t", 3_000, 0))
     log = FileLog(Location(path), "t")
     head = log.head()

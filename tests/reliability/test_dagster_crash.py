@@ -1,4 +1,4 @@
-"""A run dies behind its commit and before Dagster hears of it; the run after it finds the commit and tells Dagster."""
+"""A run dies after its commit, before Dagster hears of it; the next run finds the commit and reports it to Dagster."""
 
 import os
 from multiprocessing.connection import Connection
@@ -20,7 +20,7 @@ ROOT, NAME = "LAKEHOUSE_TEST_ROOT", "LAKEHOUSE_TEST_JOB"
 
 
 def job(root: Path, name: str) -> ReconstructableJob:
-    """The job with its arguments: Dagster keeps a job that it has once built, and its tests have tables of their own."""
+    """The job with its arguments: Dagster caches a job that it has built, but each test has tables of its own."""
     return dg.build_reconstructable_job(
         "tests.reliability.dagster_job", "job", reconstructable_kwargs={"root": str(root), "name": name}
     )
@@ -33,14 +33,14 @@ def run_and_stop(pipe: Connection, environment: dict[str, str]) -> None:
     from lakehouse.dagster import io_manager
     from tests.support.interleave import after
 
-    # The JVM that this process has joined has the root's lock; the lock names the process that started the JVM.
+    # The JVM that this process has joined holds the root's lock, but the lock names the process that started the JVM.
     setattr(io_manager, "guard", lambda *_: None)  # noqa: B010
     with dg.DagsterInstance.get() as instance, after("find in the log", lambda: stop(pipe)):
         dg.execute_job(job(Path(os.environ[ROOT]), os.environ[NAME]), instance=instance)
 
 
 def died(lake: Lake, home: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The id of a run that was killed at that point, as Dagster's run monitoring leaves it: failed."""
+    """The id of a run killed between its commit and Dagster's event, marked as failed as run monitoring does."""
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     victim = fork(lake.spark, run_and_stop, {"DAGSTER_HOME": str(home), ROOT: str(lake.root), NAME: name})
     victim.reached()

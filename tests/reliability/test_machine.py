@@ -1,7 +1,7 @@
-"""Random histories: whatever happens to a source and whichever runs there are, each table is what its position says.
+"""Random histories: whatever happens to a source and whichever runs there are, each table holds what its position says.
 
-Small in `make crash-jvm`; LAKEHOUSE_EXAMPLES=200 tries so many histories, anew each time. With LAKEHOUSE_WRITER=delta-rs
-the rows of the source are edited by another program, at a tenth of the time.
+`make crash-jvm` tries few histories; with LAKEHOUSE_EXAMPLES=200 there are 200, other ones each time. With
+LAKEHOUSE_WRITER=delta-rs another program edits the rows of the source, in a tenth of the time.
 """
 
 import os
@@ -136,7 +136,7 @@ class Histories(RuleBasedStateMachine):
         self.lake.sql("ALTER TABLE {src} ADD COLUMNS (extra int)")
         self.wide = True
         self.remember()
-        self.floor = max(self.at)  # going back behind it would take the column away again
+        self.floor = max(self.at)  # a RESTORE to an earlier version would remove the column again
 
     @rule(back=st.integers(1, 4))
     def restore(self, back: int) -> None:
@@ -230,7 +230,7 @@ class Histories(RuleBasedStateMachine):
         self.lake.materialize(TARGETS[name].asset, TARGETS[name].table, **options)
 
     def _tried(self, name: str, run: Callable[[], None]) -> bool:
-        """Whether the run succeeded; an append that cannot be told the changes refuses, and is begun anew."""
+        """Whether the run succeeded; an append that refuses because the feed lacks changes is created anew."""
         self.changed.add(name)
         self.counted["runs"] += 1
         fresh = not (self.lake.root / name).is_dir()
@@ -243,7 +243,7 @@ class Histories(RuleBasedStateMachine):
             if error.code != "GAP":
                 raise
             assert TARGETS[name].appends, "a table that can be compared has no gap"
-            self._holds(name)  # refused, and not a row is different
+            self._holds(name)  # the refused run has changed no row
             shutil.rmtree(self.lake.root / name)
             return False
         return True

@@ -1,4 +1,4 @@
-"""Each rule of the checker, on tables written by hand: what it must see, and that it sees nothing else."""
+"""Each rule of the checker, on tables written by hand: it finds what is wrong, and nothing else."""
 
 import json
 from collections.abc import Callable
@@ -22,7 +22,7 @@ SCHEMA = json.dumps(
 
 @dataclass
 class Written:
-    """A Delta table, entry by entry."""
+    """A Delta table, written entry by entry."""
 
     path: Path
     version: int = -1
@@ -31,7 +31,7 @@ class Written:
     def commit(
         self, *tokens: str, mark: dict[str, Any] | None = None, txn: tuple[str, int] | None = None, **info: Any
     ) -> None:
-        """Adds the tokens' rows."""
+        """Commits a row for each token."""
         self.version += 1
         (self.path / "_delta_log").mkdir(parents=True, exist_ok=True)
         actions: list[dict[str, Any]] = []
@@ -63,7 +63,7 @@ class Tables:
             self.src.commit(token)
 
     def own(self, epoch: int, upto: int, *tokens: str, txn: int | None = None, **change: Any) -> None:
-        """A commit of ours; it is right unless something in it is changed."""
+        """An own commit, which is right unless `txn` or `change` alters something in it."""
         base = change.pop("base", self.log.version)
         body = {"asset": "log", "partition": None, "generation": "0", "epoch": epoch, "run": f"run-{epoch}"}
         reads = {"src": {"table": "id of src", "version": upto}}
@@ -164,7 +164,7 @@ def test_each_rule_is_seen_broken(tables: Tables, broken: Callable[[Tables], Non
 
 @pytest.mark.parametrize("extract", ["int 1", "date 2026-01-02", None])
 def test_an_extract_that_is_not_the_newest_one_delivered_is_seen(tables: Tables, extract: str | None) -> None:
-    asset = replace(tables.asset, extract=len)  # the number of an extract is that of the rows of its source
+    asset = replace(tables.asset, extract=len)  # an extract's number is the number of rows of its source
     tables.own(1, 0, "a", extract="int 1")
     assert check([asset]) == []
     tables.own(2, 1, "b", extract=extract)

@@ -1,4 +1,4 @@
-"""The real server, killed under the processes that use it, and out of memory."""
+"""The real server, killed while processes use it, and out of memory."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.fault]
 
 @pytest.fixture
 def house(tmp_path: Path, programs: Path) -> Iterator[House]:
-    """Its table holds the sums of two keys; its run's answer came."""
+    """A house whose table holds the sums of two keys, after a run that has ended."""
     house = House(tmp_path, programs)
     house.write("source", key=[1, 2], value=[10, 20])
     assert not house.run("copy", "straight")["said"]["recovered"]
@@ -28,7 +28,7 @@ def house(tmp_path: Path, programs: Path) -> Iterator[House]:
 
 
 def until(holds: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Looks until it holds, as long as the process lives."""
+    """Waits until the condition holds, as long as the process lives."""
     while not holds():
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.002)

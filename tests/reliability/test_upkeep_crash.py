@@ -28,8 +28,8 @@ class Killed:
 
     Args:
         work: The statement.
-        point: Where it is killed, with its JVM.
-        days: How long ago everything in the table happened.
+        point: Where upkeep is killed, with its JVM.
+        days: How many days ago everything in the table happened.
     """
 
     work: UpkeepWork
@@ -66,9 +66,9 @@ def moved(lake: Lake) -> Lake:
 
 
 def settle(lake: Lake) -> None:
-    """The next upkeep, until nothing is due; then the run that reads on."""
+    """Carries out upkeep until nothing is due, then the run that reads on."""
     rows = lake.rows("current")
-    for _ in range(2):  # what one statement leaves can be work for another
+    for _ in range(2):  # the result of one statement can make another one due
         carry_out(lake, look(lake, "current"))
     assert look(lake, "current").tasks == (), "nothing is due any more"
     assert lake.rows("current") == rows
@@ -87,7 +87,7 @@ def data(lake: Lake) -> set[str]:
 def test_a_killed_upkeep_leaves_nothing_half_done(
     moved: Lake, tmp_path_factory: pytest.TempPathFactory, case: Killed
 ) -> None:
-    if case.work is UpkeepWork.PURGE:  # a table of one file, so that nothing is merged, with a deleted row of a rival
+    if case.work is UpkeepWork.PURGE:  # one file, so that nothing is merged, from which a rival deletes a row
         moved.insert("current", [(90, "b", 1, "gone")])
     if case.work in (UpkeepWork.PURGE, UpkeepWork.FREE):
         moved.sql("OPTIMIZE {current}")
@@ -111,12 +111,12 @@ def test_a_killed_upkeep_leaves_nothing_half_done(
 
 
 def _runs(lake: Lake) -> list[str]:
-    """The runs that this test has made, none of which it remembers."""
+    """The ids of all runs in the log, since the test keeps no record of its runs."""
     return [mark.run for commit in lake.commits("current") if (mark := mark_in(commit)) is not None]
 
 
 def test_an_optimize_whose_python_was_killed_loses_to_the_next_upkeep(moved: Lake) -> None:
-    """The server goes on with the statement of a client that is gone."""
+    """The server carries on with the statement of a client that is gone."""
     victim = in_our_jvm(moved.spark)
     victim.begin(UpkeepOrder(moved.root, "current", UpkeepWork.COMPACT, "before the log entry"))
     victim.reached()

@@ -1,4 +1,4 @@
-"""What a victim does that is killed in the middle of upkeep."""
+"""The work of a victim that is killed in the middle of upkeep."""
 
 import threading
 from collections.abc import Callable
@@ -26,8 +26,8 @@ class UpkeepOrder:
     Args:
         root: The lake's directory.
         table: The table.
-        work: What is done to it.
-        point: Where that stops; of VACUUM "entry durable" is that it has begun.
+        work: The statement to carry out.
+        point: Where it stops; for VACUUM "entry durable" means that its log entry for the start is durable.
     """
 
     root: Path
@@ -36,7 +36,7 @@ class UpkeepOrder:
     point: UpkeepPoint
 
     def carry_out(self, spark: SparkSession, stop: Callable[[], None]) -> None:
-        """Does the work until its point."""
+        """Does the work up to its point."""
         needed = look(Lake(spark, self.root), self.table)
         steps = steps_of([task for task in needed.tasks if task.work is self.work]).now
         assert steps, f"{self.work.value} is due"
@@ -52,7 +52,7 @@ class UpkeepOrder:
 
 
 def _at_second(asked: list[bool], stop: Callable[[], None]) -> bool:
-    """Not late; but when it is asked the second time, which is behind the first statement, it stops."""
+    """Whether it is late: never; but the second call, which comes after the first statement, stops there."""
     asked.append(True)
     if len(asked) == 2:
         stop()

@@ -1,7 +1,7 @@
 """A process that materializes one asset and stops at a named point, to be killed there.
 
-It is forked from a server that has imported everything, so a kill costs a fork and no start of Python. Its Spark is
-the caller's JVM, which then outlives it and goes on with the statement (a zombie), or a JVM of its own.
+It is forked from a server that has imported everything, so a kill costs only a fork, not a start of Python. Its Spark
+is the caller's JVM, which outlives it and carries on with the statement (a zombie), or a JVM of its own.
 """
 
 import os
@@ -51,7 +51,7 @@ PHASES: dict[str, str] = {
     "before the log entry": "commit",
     "entry durable": "backfill",
     "before the hooks": "postCommit",
-    "back-off": "commit",  # where a rival overtakes it
+    "back-off": "commit",  # a rival overtakes it there
 }
 LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _FORKS = get_context("forkserver")
@@ -67,7 +67,7 @@ class Order:
         step: The asset's name.
         point: Where it stops.
         run: The id of its run.
-        of_quarantine: Whether the point is in the commit of its quarantine, which is the first of its two.
+        of_quarantine: Whether the point is in the commit of its quarantine, which is the first of its two commits.
         only_writes: Whether its session is known to refuse `MERGE` and `DELETE`.
     """
 
@@ -85,11 +85,11 @@ class Order:
 
 @dataclass
 class Victim:
-    """The process, from outside.
+    """The process, seen from outside.
 
     Args:
-        process: It.
-        pipe: What it says.
+        process: The process.
+        pipe: Its messages.
         jvm: The process id of its own JVM; None if it uses the caller's.
     """
 
@@ -101,7 +101,7 @@ class Victim:
         self.pipe.send(order)
 
     def reached(self, seconds: float = 240) -> None:
-        """Waits until it stands at its point."""
+        """Waits until the process has reached its point."""
         said = self._said(seconds)
         assert said == ("reached",), said
 
@@ -110,7 +110,7 @@ class Victim:
         return self.pipe.recv()
 
     def verdict(self, seconds: float = 240) -> tuple[Any, ...]:
-        """What its run came to, where it lives on."""
+        """The outcome of its run, if the process lives on."""
         return self._said(seconds)
 
     def kill_python(self) -> None:
@@ -140,8 +140,8 @@ def fork(spark: SparkSession, live: Callable[..., None], environment: dict[str, 
 
     Args:
         spark: The session whose JVM it is.
-        live: What it does, given its pipe and its environment variables.
-        environment: More variables.
+        live: The function that it calls, with its pipe and its environment variables.
+        environment: Further environment variables.
     """
     gateway = spark.sparkContext._gateway
     assert gateway is not None
@@ -197,7 +197,7 @@ def joined() -> SparkSession:
 
 
 def _own(scratch: Path) -> SparkSession:
-    """A session as an in-process run has it, warm, so that a case waits for nothing but its own statement."""
+    """A session like that of an in-process run, warmed up, so that a case waits only for its own statement."""
     settings = local_settings(scratch)
     java = "spark.driver.extraJavaOptions"
     settings[java] = f"{settings.get(java, '')} {LIGHT}".strip()
@@ -217,7 +217,7 @@ def _jvm_pid(spark: SparkSession) -> int:
 
 
 def stop(pipe: Connection) -> None:
-    """Says that the point is reached, and waits for the kill."""
+    """Reports that the point is reached, and waits for the kill."""
     pipe.send(("reached",))
     signal.pause()
 
@@ -238,7 +238,7 @@ def _run(spark: SparkSession, order: Order, stop: Callable[[], None]) -> Any:
 
 @contextmanager
 def platform(spark: SparkSession, *, only_writes: bool) -> Generator[None]:
-    """A session of which it is known whether its platform refuses statements with a transaction."""
+    """Records for the session, within the block, whether its platform refuses statements with a transaction."""
     if only_writes:
         refusals[spark] = Abilities(statements="refused by the platform")
     yield
@@ -247,7 +247,7 @@ def platform(spark: SparkSession, *, only_writes: bool) -> Generator[None]:
 
 @contextmanager
 def _armed(spark: SparkSession, order: Order, stop: Callable[[], None]) -> Generator[None]:
-    """The first execution of the run's statement for the table of the order stops at the point."""
+    """Lets the first execution of the run's statement for the table of the order stop at the point."""
     execute: Any = module.execute
 
     def armed(session: SparkSession, statement: Statement, *rest: Any) -> None:
@@ -283,7 +283,7 @@ GATE = "gate"
 
 
 def _held(rows: DataFrame, root: Path) -> DataFrame:
-    """The same rows in two tasks, of which one waits for the gate: half of the data files can be seen before it opens."""
+    """The same rows in two tasks, one of which waits for the gate: half of the data files are there before it opens."""
     gate = str(root.parent / GATE)
 
     @F.udf("boolean")

@@ -84,13 +84,13 @@ def test_clock_times_are_those_of_the_airport():
 
 @pytest.fixture(scope="module")
 def sample() -> list[dict[str, Any]]:
-    """A day of each month, the two on which clocks were changed among them, and the whole of a stormy week."""
+    """The first day of each month, the two days on which clocks were changed, and the whole of a stormy week."""
     days = [date(2013, month, 1) for month in range(1, 13)]
     return list(events_of([*days, date(2013, 3, 10), date(2013, 11, 3), *(date(2013, 2, d) for d in range(5, 12))]))
 
 
 def test_no_flight_lands_before_it_can_have(sample: list[dict[str, Any]]):
-    """Time in the air is measured on its own, so time on the ground tells whether every moment is right."""
+    """Time in the air is measured on its own, so time on the ground shows whether every moment is right."""
     departed = {e["flight_id"]: e["reported_at"] for e in sample if e["event"] == "departed"}
     flown = [e for e in sample if e["event"] == "arrived" and e["air_time"] is not None]
     on_ground = [(e["reported_at"] - departed[e["flight_id"]]) / timedelta(minutes=1) - e["air_time"] for e in flown]

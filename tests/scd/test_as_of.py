@@ -1,4 +1,4 @@
-"""Facts beside their dimension as it was, and a type 2 table that was there before."""
+"""Facts joined with their dimension as it was at the time, and a type 2 table that existed before."""
 
 import pytest
 from pyspark.sql import SparkSession

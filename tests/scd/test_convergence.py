@@ -1,7 +1,7 @@
 """Random events in random batches through `Merge`: after each step both types are what a fold makes of all events.
 
-Half of the histories are read from the source, and half from an archive of its feed, of which old events that leave the
-source take nothing away. LAKEHOUSE_EXAMPLES says how many histories of a table (6).
+Half of the histories are read from the source, and half from an archive of its feed, which keeps old events that
+leave the source. LAKEHOUSE_EXAMPLES sets how many histories a table has (6).
 """
 
 import os
@@ -99,7 +99,7 @@ def test_shuffled_events_in_many_batches_give_what_all_of_them_give_in_order(lak
 
 @pytest.mark.slow
 def test_old_events_that_leave_the_source_take_nothing_from_what_is_read_from_the_archive(lake: Lake):
-    """Straight from the source they take their effect back: a table holds what its source gives."""
+    """Read straight from the source, their effect would be taken back: a table holds what its source gives."""
     events = random_events(Random("retention"), range(5), each=6, truncates=1)
     put(lake, events)
     step(lake)

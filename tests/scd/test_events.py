@@ -1,4 +1,4 @@
-"""What events come to is no DataFrame, and neither are touched keys: a method of one is refused, and the rows named."""
+"""Neither scd's events nor touched keys are a DataFrame: its methods are refused, and the error names the rows."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """Thousands of random histories as the keys of one frame: each must be what a fold in plain Python makes of it.
 
-LAKEHOUSE_SCD_HISTORIES says how many (400).
+LAKEHOUSE_SCD_HISTORIES sets how many (400).
 """
 
 import os

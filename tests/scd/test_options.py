@@ -1,4 +1,4 @@
-"""Options and events that have no one meaning: each is refused with the rule, the column and a key."""
+"""Options and events without a single meaning: each is refused with the rule, the column and a key."""
 
 from typing import Any
 

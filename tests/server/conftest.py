@@ -1,4 +1,4 @@
-"""What a process finds that cannot start Spark."""
+"""Fixtures for a process that cannot start Spark."""
 
 import pytest
 from pyspark import SparkContext
@@ -8,8 +8,8 @@ from lakehouse.server import in_process, lifecycle
 
 @pytest.fixture
 def wrong_jars(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Delta's jars are not those that are pinned, and cannot be fetched."""
-    # The jars of this environment are those of every other test that runs beside this one.
+    """Delta's jars are not the pinned ones, and cannot be fetched."""
+    # All other tests that run at the same time use the jars of this environment.
     for module in (in_process, lifecycle):
         monkeypatch.setattr(module, "fetch", lambda: "The jars are wrong.")
 
@@ -17,5 +17,5 @@ def wrong_jars(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_session_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """No session of this process is running."""
-    # The session of the tests is, and to end it would end it for all of them.
+    # The session of the tests is running, and to end it would end it for all of them.
     monkeypatch.setattr(SparkContext, "_active_spark_context", None)

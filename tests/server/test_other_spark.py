@@ -1,6 +1,6 @@
-"""Parts of two Sparks together, for real: Delta's jars of another minor version, and a client of another than its server.
+"""Parts of two real Sparks together: Delta's jars for another minor version, and a client and a server that differ.
 
-LAKEHOUSE_OTHER names the Python of an environment with another PySpark; `make spark40` and `make spark41` have two.
+LAKEHOUSE_OTHER names the Python of an environment with another PySpark; `make spark40` and `make spark41` each set it.
 """
 
 import os
@@ -59,7 +59,7 @@ print(failed.user_failure_data.description if failed.user_failure_data else fail
 
 
 def told(python: str, code: str, *arguments: str, **environment: str) -> str:
-    """What a process says that has this Python, and nothing of this one's Spark."""
+    """The output of a process with this Python, without the settings of the Spark in this process."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "LAKEHOUSE"))}
     command = [python, "-c", code, *arguments]
     answer = subprocess.run(
@@ -87,7 +87,7 @@ def test_delta_s_jars_for_another_spark_are_named_before_anything_is_read(other_
 
 
 def test_such_jars_that_no_setting_names_are_told_too(other_jars: str) -> None:
-    # The session of other tests may have the lock of the directory above every tmp_path.
+    # The session of other tests may hold the lock of the directory above every tmp_path.
     with tempfile.TemporaryDirectory() as root:
         said = told(sys.executable, RUN, root, SPARK_DIST_CLASSPATH=other_jars)
     assert re.search(

@@ -1,4 +1,4 @@
-"""A local root that a session of the user's own writes: one JVM has it, however that session was started."""
+"""A local root that the user's own session writes: only one JVM may write it, however the session was started."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from lakehouse.server.in_process import _locks_here, guard
 from lakehouse.server.rendezvous import Rendezvous
 from tests.support.raises import raises_code
 
-# Takes Java's lock as another JVM would: between processes the two are one kind.
+# Takes Java's lock as another JVM would: between processes Java's and Python's locks are of one kind.
 HOLDER = (
     "import fcntl, sys; f = open(sys.argv[1], 'wb'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); input()"
 )
@@ -24,7 +24,7 @@ HOLDER = (
 
 @pytest.fixture
 def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A root that is not below the one whose lock this process's Spark has."""
+    """A root that is not below the root whose lock the Spark of this process holds."""
     root = tmp_path_factory.getbasetemp().with_name(f"own-{os.getpid()}-{os.urandom(4).hex()}")
     yield root
     _locks_here.pop(root, None)
@@ -90,7 +90,7 @@ class TestOfAClassicSession:
 
 
 def test_a_connect_session_of_another_server_is_refused(root: Path):
-    elsewhere = SimpleNamespace(client=None)  # a session of Connect has no `newSession`
+    elsewhere = SimpleNamespace(client=None)  # a Connect session does not have `newSession`
     with raises_code("SERVER", match=r"is not one of the server of that root.*LocalSpark\(root=\.\.\.\)"):
         guard(elsewhere, root)  # type: ignore[arg-type]
     assert not root.exists()

@@ -1,4 +1,4 @@
-"""What is refused before Spark starts, and what each environment gives."""
+"""What is refused before Spark starts, and what each environment provides."""
 
 import re
 import sys
@@ -117,7 +117,7 @@ def test_the_server_of_a_cluster_listens_where_its_clients_find_it():
 
 
 def test_a_setting_of_a_platform_that_decides_nothing_is_let_through():
-    """A platform has hundreds; those whose names begin like a refused one are not that one."""
+    """A platform has hundreds of settings; one whose name only begins like that of a refused setting is let through."""
     begin_alike = {f"{rule.key}.maxFiles": "7" for rule in RULES}
     refuse_unsafe(begin_alike | {"spark.databricks.delta.write.dataFilesToSubdir": "true"})
 
@@ -274,7 +274,7 @@ def test_a_root_whose_session_ended_and_cannot_start_again_is_let_go(tmp_path: P
     with raises_code("NOT_INSTALLED", match="The jars are wrong"):
         in_process.session_in_process(tmp_path, {})
     assert not Rendezvous(tmp_path).jvm().is_held()
-    assert tmp_path not in in_process._locks  # it would be taken for held
+    assert tmp_path not in in_process._locks  # an entry would count as a held lock
 
 
 def test_one_jvm_at_a_time_has_a_root(tmp_path: Path):
@@ -311,7 +311,7 @@ class TestACluster:
             _ = ClusterSpark(delta=True).spark_session
 
     def test_with_another_delta_is_refused(self, no_remote: None, monkeypatch: pytest.MonkeyPatch):
-        # This environment has one Delta.
+        # This environment has only one version of Delta.
         monkeypatch.setattr("lakehouse.dagster.resources.version", {"delta-spark": "4.0.0"}.__getitem__)
         with raises_code("VERSION", match=r"Delta 4\.0\.0 is not among .* Install delta-spark>=4\.4\.0,<4\.5"):
             _ = ClusterSpark(delta=True).spark_session
@@ -351,7 +351,7 @@ def test_the_server_s_command_names_the_heap_the_jars_and_every_setting(tmp_path
 def test_the_server_maps_the_archive_of_its_own_java_and_no_other_one_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    # The archive of this environment is for its server, and may be in use.
+    # The archive of this environment belongs to its server, and may be in use.
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     java, other = str(tmp_path / "java"), str(tmp_path / "other" / "java")
     settings = local_settings(tmp_path)
@@ -363,7 +363,7 @@ def test_the_server_maps_the_archive_of_its_own_java_and_no_other_one_s(
 
 
 def test_installed_packages_are_compiled():
-    # Otherwise every process of Dagster compiles a thousand modules for itself, where Python may not write bytecode.
+    # Otherwise every process of Dagster compiles a thousand modules for itself if Python may not write bytecode.
     packages = Path(dagster.__file__).parent
     modules = [path for path in packages.rglob("*.py") if path.stat().st_size]
     assert modules

@@ -1,7 +1,7 @@
 """One server for a root, found or started, whatever went wrong before.
 
-The program that is started here is a stand-in for Java: what these tests are about is processes, locks and files.
-tests/server/test_shared.py has the real one.
+The program that is started here is a stand-in for Java, because these tests are about processes, locks and files.
+tests/server/test_shared.py tests the real server.
 """
 
 import multiprocessing
@@ -36,7 +36,7 @@ time.sleep(1000)
 
 @pytest.fixture(autouse=True)
 def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Sets what the stand-in does before it listens; at first nothing."""
+    """A function that sets what the stand-in does before it listens; at first nothing."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     program = tmp_path / "bin" / "java"
     program.parent.mkdir()
@@ -72,9 +72,9 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it runs; one that is dead and waits to be buried does not."""
+    """Whether a process runs; a dead process that has not been waited for (a zombie of the system) does not."""
     asked = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    state = asked.stdout.strip()  # its first letter says what the process does; "N" is one of low priority
+    state = asked.stdout.strip()  # the first letter is the state; a later "N" means low priority
     return bool(state) and not state.startswith("Z")
 
 
@@ -133,7 +133,7 @@ def test_after_a_kill_the_next_one_starts_anew(server: Server, tmp_path: Path, k
 
 
 def test_a_server_that_does_not_answer_is_replaced(server: Server, tmp_path: Path):
-    """A token that is not the server's, too, is an answer that does not come."""
+    """This includes a server that does not answer because the token is not its own."""
     state, used = find_or_start(server, yes)
     used.let_go()
     new, used = find_or_start(server, lambda asked: asked != state)
@@ -146,7 +146,7 @@ def test_a_server_that_does_not_answer_is_replaced(server: Server, tmp_path: Pat
 def test_a_hung_server_is_killed(server: Server, monkeypatch: pytest.MonkeyPatch, hung: str):
     state, used = find_or_start(server, yes)
     used.let_go()
-    # A second instead of half a minute, for a process that hears of nothing.
+    # A second instead of half a minute, because the stopped process reacts to nothing.
     monkeypatch.setattr("lakehouse.server.lifecycle._END_WITHIN", 1)
     for pid in [state.jvm, state.supervisor] if hung == "both" else [state.jvm]:
         os.kill(pid, signal.SIGSTOP)
@@ -170,9 +170,9 @@ def test_one_whose_starter_died_before_it_listened_is_ended_when_it_does(
 
     def forgotten(rendezvous: Rendezvous) -> None:
         forget(rendezvous)
-        gate.touch()  # it comes to listen only when `stop` has seen that there is no state
+        gate.touch()  # the server starts to listen only when `stop` has seen that there is no state
 
-    # A moment inside of `stop`, which runs in no step that tells of it.
+    # The patch marks a moment inside `stop`, which sends no notice of it.
     monkeypatch.setattr(Rendezvous, "forget", forgotten)
     assert stop(server.root, now=True)
     assert not server.rendezvous.jvm().is_held()
@@ -208,7 +208,7 @@ def test_the_same_server_is_the_same_whichever_program_of_the_environment_asks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     asked = Server(tmp_path, {"a": "1"}, 900).fingerprint
-    # The other program of the environment is a link to this one.
+    # The environment's other name for Python is a link to this one.
     monkeypatch.setattr(sys, "executable", f"{sys.executable}3")
     assert Server(tmp_path, {"a": "1"}, 900.0).fingerprint == asked
 
@@ -217,7 +217,7 @@ def test_the_same_server_is_the_same_whichever_program_of_the_environment_asks(
 def test_it_ends_when_idle_and_never_in_use(server: Server, tmp_path: Path):
     brief = Server(server.root, server.settings, idle=1)
     state, used = find_or_start(brief, yes)
-    time.sleep(3)  # three times the idle time, which is what must not matter
+    time.sleep(3)  # three times the idle time, which must not matter here
     assert is_running(brief.rendezvous, state)
     used.let_go()
     until(lambda: not brief.rendezvous.jvm().is_held())
@@ -235,7 +235,7 @@ def test_a_damaged_state_file_is_no_server(server: Server, text: str):
 
 
 def test_the_pid_of_another_process_is_neither_believed_nor_killed(server: Server):
-    """As after a restart of the machine: the file is there, and its numbers are somebody else's."""
+    """As after a restart of the machine: the file is still there, but its process ids now belong to other processes."""
     server.rendezvous.scratch.mkdir(parents=True)
     bystander = subprocess.Popen(["sleep", "1000"])
     try:

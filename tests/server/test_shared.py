@@ -1,4 +1,4 @@
-"""The real server, used by processes of their own: shared by them, and without Java on the PATH."""
+"""The real server, shared by several separate processes without Java on the PATH."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.support.server_house import House, answer, house, programs
 __all__ = ["house", "programs"]  # fixtures
 pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
 LOOPBACK = ("0100007F:", "0000000000000000FFFF00000100007F:", "00000000000000000000000001000000:")
-"""127.0.0.1, the same as an IPv6 address, and ::1, as Linux writes them."""
+"""127.0.0.1, the same mapped to IPv6, and ::1, as Linux writes them in /proc/net."""
 _LISTENS = "0A"
 
 
@@ -41,7 +41,7 @@ def test_four_processes_that_start_at_once_share_one_jvm_and_lose_no_commit(hous
 
 @pytest.mark.slow
 def test_a_session_is_released_after_its_results(served: House):
-    """Else PySpark logs each result that it asked a closed session to let go of."""
+    """Otherwise PySpark logs a failure for each result that it asks a closed session to release."""
     process = served.start("end_sessions")
     _, log = process.communicate(timeout=300)
     assert process.returncode == 0, log
@@ -61,7 +61,7 @@ def test_only_who_has_its_token_is_answered(served: House):
 
 
 def test_a_channel_that_was_left_gives_the_session_back_and_nothing_else(served: House):
-    """Else a thread that still calls through it, closed, would crash the process."""
+    """If the channel were closed, a thread that still calls through it would crash the process."""
     state = Rendezvous(served.root).state()
     assert state is not None
     channel = Channel(Server(served.root, {}, 60), state, str(uuid4()))

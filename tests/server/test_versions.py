@@ -1,4 +1,4 @@
-"""The versions that are tested: one table, which code, packaging and pages agree with; others are refused."""
+"""The tested versions: code, packaging and pages agree with one table, and other versions are refused."""
 
 import re
 import tomllib
@@ -118,8 +118,8 @@ def test_open_source_outside_of_the_range_and_another_major_stay_refused(program
 
 @pytest.mark.parametrize("spark", ["3.5.7", "4.3.0"])
 def test_the_library_says_so_where_it_is_imported(spark: str, monkeypatch: pytest.MonkeyPatch):
-    """A PySpark that lacks a name which the library imports would end in an ImportError."""
-    # This environment has one PySpark.
+    """Otherwise a PySpark that lacks a name which the library imports would end in an ImportError."""
+    # This environment has only one version of PySpark.
     monkeypatch.setattr(lakehouse, "_version", lambda package: spark)
     monkeypatch.delitem(vars(lakehouse), "Table", raising=False)
     with raises_code("VERSION", match=rf"Spark {spark} is not among .*Install pyspark>=4.0.1,<4.3"):

@@ -1,1 +1,1 @@
-"""What the library asks of Spark."""
+"""What the library requires of Spark."""

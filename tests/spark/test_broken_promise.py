@@ -1,4 +1,4 @@
-"""Which of Spark's errors is a broken promise."""
+"""Which of Spark's errors are broken promises."""
 
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
@@ -15,7 +15,7 @@ def test_what_a_row_raises_is_a_broken_promise():
 
 
 def test_a_plan_that_is_quoted_by_the_error_behind_it_is_none():
-    """Of classic Spark: Py4J's error stands behind PySpark's, and tells the same text."""
+    """As in classic Spark, where Py4J's error is the context of PySpark's and quotes the same text."""
     error = AnalysisException("[UNRESOLVED_COLUMN]")
     error.__context__ = RuntimeError(f"[UNRESOLVED_COLUMN] 'Project raise_error('{ELSEWHERE}')")
     assert broken_promise("flights", error) is None

@@ -1,4 +1,4 @@
-"""Of classic Spark's jobs those of a step are reported, and no others."""
+"""On classic Spark the jobs of a step are reported, and no others."""
 
 from collections.abc import Generator
 from threading import Thread
@@ -54,7 +54,7 @@ def test_a_group_that_was_given_stays_and_its_earlier_jobs_do_not_count(classic:
 
 
 def test_afterwards_it_is_over_and_jobs_belong_to_no_group(classic: SparkSession) -> None:
-    """A query that comes later in a group that was given is another one: what it takes is not counted from here."""
+    """A later query in a group that the caller had set is another query: its jobs do not count for this one."""
     told: list[tuple[str, bool]] = []
     with polling(classic, lambda _, __, group, done: told.append((group, done))):
         pass

@@ -1,4 +1,4 @@
-"""What concerns few rows is interpreted, all else compiled, and the session is left as it was."""
+"""Queries over few rows are interpreted, all others compiled, and the session keeps its settings."""
 
 from collections.abc import Generator, Iterator
 
@@ -62,7 +62,7 @@ def test_a_session_that_says_otherwise_keeps_its_word(undecided: SparkSession) -
 
 @pytest.fixture
 def modes(undecided: SparkSession) -> Generator[list[str | None]]:
-    """How code was to be made each time that a statement was planned."""
+    """The mode of code generation each time that a statement was planned."""
     seen: list[str | None] = []
 
     def listen(notice: Notice) -> None:
@@ -112,7 +112,7 @@ def test_a_table_of_many_rows_is_not_little_because_its_source_is(lake: Lake, mo
 
 @pytest.mark.slow
 def test_few_rows_with_a_long_history_of_changes_are_not_little(lake: Lake, modes: list[str | None]) -> None:
-    """And under `auto` the run would read the few rows instead."""
+    """The policy is "incremental" because under `auto` the run would read the few rows instead."""
     table = Table(key="id", policy=Policy(refresh="incremental"))
     lake.create("src", [(1, 10)], "id INT, v INT")
     lake.materialize(copied, table)

@@ -1,4 +1,4 @@
-"""What an error says: each row of the table has an example, and an asset's own words say nothing."""
+"""What an error means: each row of the table has an example, and an asset's own words have no meaning."""
 
 import re
 from collections.abc import Callable
@@ -104,7 +104,7 @@ EXAMPLES = [
 
 
 def _alternatives(pattern: str) -> list[str]:
-    """The words that a row lists, each a pattern of its own."""
+    """The alternatives in a row's pattern, each as a pattern of its own."""
     depth, words = 0, [""]
     for letter in pattern:
         depth += {"(": 1, ")": -1}.get(letter, 0)

@@ -1,4 +1,4 @@
-"""What comes to the driver: so much that it fits there, and every value as it was."""
+"""Rows that are collected at the driver: only as many as fit there, and every value unchanged."""
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -9,7 +9,7 @@ from tests.support.for_each import for_each
 
 
 def texts(spark: SparkSession, rows: int, width: int, partitions: int = 4) -> DataFrame:
-    """Of a range Spark knows how many rows it has: it drops a limit that they do not reach, and keeps the partitions."""
+    """Rows of a range: Spark knows their number, drops a limit that they do not reach, and keeps the partitions."""
     return spark.range(0, rows, 1, partitions).selectExpr("id", f"repeat('x', {width}) AS text")
 
 
@@ -42,7 +42,7 @@ def test_many_columns_count_as_well(spark: SparkSession) -> None:
 
 
 def test_rows_that_are_here_can_be_written_again(spark: SparkSession) -> None:
-    """A local relation of several batches is the same rows, whoever asks."""
+    """A local relation of several batches gives the same rows each time."""
     there = texts(spark, 30_000, 30)
     here = collect_all(there).frame
     assert here.schema == there.schema
@@ -51,7 +51,7 @@ def test_rows_that_are_here_can_be_written_again(spark: SparkSession) -> None:
 
 
 def test_rows_that_are_united_are_all_there_for_a_plan(spark: SparkSession) -> None:
-    """A batch without rows would end them (tests/upstream)."""
+    """A batch without rows would cut off the rows after it (tests/upstream)."""
     some, none, more = (
         collect_all(spark.range(count).selectExpr("timestamp_seconds(id) AS at")) for count in (2, 0, 3)
     )
@@ -65,7 +65,7 @@ def test_rows_that_are_united_are_all_there_for_a_plan(spark: SparkSession) -> N
 
 
 def test_no_rows_of_a_nested_column_are_a_frame(spark: SparkSession):
-    """Filtered to nothing: Arrow has no batch left, and PySpark cannot tell a type from that."""
+    """After a filter that leaves no row Arrow has no batch, from which PySpark cannot infer a type."""
     frame = spark.sql("SELECT named_struct('at', TIMESTAMP'2026-01-01 00:00:00') AS s, array(1) AS a")
     local = small(frame)
     assert local is not None

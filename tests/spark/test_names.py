@@ -1,4 +1,4 @@
-"""Names of columns that are more than a word: in a source that renames them, and in tables that are made with them."""
+"""Column names that are more than a word: in a source that renames columns, and in tables created with such names."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The target's snapshot is on its way while the changes are read, and a step never depends on it."""
+"""The target's snapshot is fetched while the changes are read, and a step never depends on that."""
 
 from threading import Event, Thread
 
@@ -28,14 +28,14 @@ def joined(src: Changes, dim: Changes) -> Merge:
 
 @pytest.fixture
 def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The tables whose snapshots were fetched before they were needed."""
+    """The tables whose snapshots were fetched in advance."""
     names: list[str] = []
 
     def watched(spark: SparkSession, ref: TableRef) -> Thread:
         names.append(ref.name)
         return prefetch(spark, ref)
 
-    # It runs in a thread of its own, which no listener hears.
+    # The fetch runs in a thread of its own, whose notices no listener gets.
     monkeypatch.setattr(lakehouse.materialization, "prefetch", watched)
     return names
 
@@ -87,7 +87,7 @@ def test_a_step_neither_waits_for_it_nor_fails_with_it(lake: Lake, monkeypatch: 
         asked.set()
         over.wait()
 
-    # No query of Spark's can be made to hang until the test lets it go on.
+    # A query of Spark cannot be made to hang until the test lets it go on.
     monkeypatch.setattr(lakehouse.spark.table_version, "_replay", hanging)
     outcome = lake.materialize(copied, KEYED)
     assert asked.is_set()

@@ -1,4 +1,4 @@
-"""A long step is told of now and then; a short one never."""
+"""The progress of a long step is reported now and then; that of a short step never."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -73,7 +73,7 @@ def test_what_cannot_be_told_yet_is_not_guessed():
 
 @pytest.mark.served
 def test_what_is_watched_within_itself_is_watched_once(spark: SparkSession) -> None:
-    """Spark Connect keeps one handler of a kind, and cannot remove it twice."""
+    """Spark Connect keeps only one of several equal handlers, and cannot remove it twice."""
     with listening(print), watching(spark):
         with watching(spark):
             assert spark.range(3).count() == 3

@@ -1,4 +1,4 @@
-"""`lakehouse doctor --spark --scratch`: what a Spark can, on a real table that is made and dropped."""
+"""`lakehouse doctor --spark --scratch`: what a Spark can do, on a real table that is created and dropped."""
 
 from pyspark.sql import SparkSession
 

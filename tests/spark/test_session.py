@@ -1,4 +1,4 @@
-"""A statement's own session is like the one that it comes from, and leaves nothing behind."""
+"""A statement's own session is like the session that it comes from, and leaves nothing behind."""
 
 import gc
 import os
@@ -62,7 +62,7 @@ def test_an_error_of_a_plan_is_raised_and_not_written_to_the_terminal_as_well(sp
 
 @contextmanager
 def listening(loggers: list[PySparkLogger]) -> Iterator[SimpleQueue[object]]:
-    """The records that reach these loggers; their own handlers write to the stream of the test that made them first."""
+    """The records of these loggers, whose own handlers write to the stream of the test that first created them."""
     written: SimpleQueue[object] = SimpleQueue()
     handler = QueueHandler(written)
     for logger in loggers:
@@ -105,7 +105,7 @@ def test_the_statements_own_settings_stay_in_it(set_up: SparkSession) -> None:
 
 
 def test_a_table_that_is_created_carries_its_transaction(set_up: SparkSession, tmp_path: Path) -> None:
-    """Delta's catalog takes it from the session that was active when the catalog was loaded."""
+    """Delta's catalog takes the transaction from the session that was active when the catalog was loaded."""
     with handed_over(set_up.range(1), "app", 7, "mark") as (own, view):
         own.sql(f"CREATE TABLE delta.`{tmp_path / 'table'}` USING delta AS SELECT * FROM {view}").collect()
     log = TableRef.at_path("table", str(tmp_path / "table")).log(lambda: set_up)
@@ -115,7 +115,7 @@ def test_a_table_that_is_created_carries_its_transaction(set_up: SparkSession, t
 def test_the_end_of_a_statements_session_is_not_that_of_spark(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With this variable, which `spark.api.mode=connect` sets, PySpark's own `stop()` ends the server, and drops it."""
+    """With this variable, which `spark.api.mode=connect` sets, PySpark's `stop()` ends the server and unsets it."""
     monkeypatch.setenv("SPARK_LOCAL_REMOTE", "local")
     with handed_over(spark.range(1), "app", 1, "mark") as (own, view):
         assert own.sql(f"SELECT * FROM {view}").count() == 1

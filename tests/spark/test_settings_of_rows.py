@@ -1,7 +1,7 @@
 """Whatever a session of Spark may set, the same queries of the same rows give the same rows, or the setting is listed.
 
 Every setting takes each other value that it may have, many settings at once. Where an answer differs, the setting that
-it is due to is found by halves. Texts without a list of words, such as names of classes, are not tried.
+causes it is found by bisection. Free texts, such as names of classes, are not tried.
 """
 
 import re
@@ -29,16 +29,16 @@ WRONG = next(number for number, text in enumerate(QUERIES) if "-- Refused by Spa
 CONDITION = re.compile(r"\[([A-Z0-9_.]+)\]")
 WORDS = re.compile(r"It should be one of '(.*?)'")
 OTHERWISE = {"spark.sql.datetime.java8API.enabled": "how a row of Java writes a time as text"}
-"""Settings that decide something else which the answers show, and what."""
+"""Settings that change something other than rows in the answers, and what they change."""
 
 
 class Session:
-    """A session that answers the queries under settings that are taken back."""
+    """A session that answers queries under settings, which it resets after each answer."""
 
     def __init__(self, spark: SparkSession, path: Path) -> None:
         prepare(spark)
         self.spark: Any = spark.newSession()
-        self.spark.conf.set(FACTORY_MODE, "NO_CODEGEN")  # literals take a quarter of the time
+        self.spark.conf.set(FACTORY_MODE, "NO_CODEGEN")  # a quarter of the time for literals
         self.own: dict[str, str] = self.spark.conf.getAll
         self.paths = (str(path / str(number)) for number in count())  # a table that no other setting has touched
         for view in VIEWS:
@@ -57,7 +57,7 @@ class Session:
         return self.spark.sql(last)
 
     def answer(self, query: str, values: Mapping[str, str]) -> str:
-        """The types and the rows, or the condition of the error."""
+        """The types and rows of a query's result, or the condition of its error."""
         try:
             for name, value in values.items():
                 self.spark.conf.set(name, value)
@@ -79,7 +79,7 @@ class Session:
         return self.answer(query, values) != self.usual[query]
 
     def decisive(self, values: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
-        """The settings that decide an answer, each with its value, the first such query and its answer."""
+        """The settings that change an answer, each with its value, the first query that it changes, and the answer."""
         values = dict(values)
         for query in QUERIES:
             while values and self.differs(query, values):
@@ -93,7 +93,7 @@ class Session:
 
 
 def other_values(spark: Any, name: str, present: str) -> list[str]:
-    """Each other value that a setting takes and no session is refused for; one of a number, none of a free text."""
+    """The other values of a setting that the library does not refuse; one for a number, none for a free text."""
     own = spark.newSession().conf
     try:
         own.set(name, "no such word")
@@ -117,8 +117,8 @@ def takes(conf: Any, name: str, value: str) -> bool:
 def rows_may_differ(session: Session, name: str, value: str, query: str, answer: str) -> bool:
     """Whether a query gives other rows, or rows where it gives an error.
 
-    A query that Spark refuses has no table, and an error ends its run. An answer that is the usual one after all was
-    due to several settings together.
+    A query that Spark refuses has no table, and an error ends its run. If the setting alone gives the usual answer,
+    only several settings together changed it.
     """
     usual = session.usual[query]
     if not answer.startswith((REFUSED, FAILED)) and not usual.startswith(REFUSED):

@@ -1,4 +1,4 @@
-"""Columns whose types or names SQL text would say differently keep them through feed, comparison and commit."""
+"""Columns with types or names that SQL text would not preserve keep them through feed, comparison and commit."""
 
 import datetime as dt
 

@@ -76,7 +76,7 @@ types = st.recursive(
 
 
 def widened(kind: DataType) -> st.SearchStrategy[DataType]:
-    """Types of the same shape, each of whose parts is another one now and then."""
+    """Types of the same shape, in which some parts may have other types."""
     match kind:
         case ArrayType():
             return widened(kind.elementType).map(ArrayType)
@@ -96,7 +96,7 @@ pairs = st.tuples(types, types) | types.flatmap(lambda kind: st.tuples(st.just(k
 
 
 def keeps(column: DataType, kind: DataType) -> bool:
-    """Whether a column keeps every value of a type, by the values at the ends of the type."""
+    """Whether a column keeps every value of a type, decided by the extreme values of the type."""
     match kind, column:
         case NullType(), _:
             return True
@@ -115,7 +115,7 @@ def keeps(column: DataType, kind: DataType) -> bool:
 
 
 def _becomes(kind: DataType, column: DataType) -> bool:
-    """Whether a number becomes one of its own sort; a whole number may become one of any sort."""
+    """Whether the column's type is a number of the same sort; a whole number may become a number of any sort."""
     sorts = (tuple(BITS), tuple(MANTISSA), (DecimalType,))
     return type(kind) in BITS or any(type(kind) in sort and type(column) in sort for sort in sorts)
 
@@ -125,7 +125,7 @@ def _all_kept(column: DataType, values: list[Fraction]) -> bool:
 
 
 def _ends(kind: DataType) -> list[Fraction] | None:
-    """The values of a number's type that are hardest to keep; None if the type is of no number."""
+    """The values of a number's type that are hardest to keep; None if the type is not a number's."""
     match kind:
         case DecimalType():
             return [Fraction(10**kind.precision - 1, 10**kind.scale), Fraction(1, 10**kind.scale)]
@@ -162,7 +162,7 @@ def test_a_type_fits_a_column_that_keeps_each_of_its_values(pair: tuple[DataType
 
 
 def of_parts(src: Changes) -> Merge:
-    """Columns of wider types at first, and of narrower ones, or empty, later."""
+    """Columns that have wider types at first, and narrower types, or no values, later."""
     touched = src.touched("id")
     kind, name = ("BIGINT", "Sku") if touched.is_everything else ("INT", "sku")
     empty = "CAST(array() AS ARRAY<INT>)" if touched.is_everything else "array()"
@@ -194,7 +194,7 @@ def test_nested_values_of_narrower_types_arrive_and_are_not_written_twice(lake: 
 
 
 def plain(value: Any) -> Any:
-    """A value with tuples in place of rows, whose fields may be called otherwise."""
+    """A value with tuples in place of rows, so that names of fields do not matter."""
     match value:
         case Row() | tuple():
             return tuple(map(plain, value))
@@ -207,7 +207,7 @@ def plain(value: Any) -> Any:
 
 
 def values_of(kind: DataType) -> st.SearchStrategy[Any]:
-    """Values of a type, those at its ends among them."""
+    """Values of a type, including its extreme values."""
     match kind:
         case NullType():
             return st.none()
@@ -237,7 +237,7 @@ def values_of(kind: DataType) -> st.SearchStrategy[Any]:
 
 
 def with_text_keys(kind: DataType) -> DataType:
-    """The type with texts as the keys of its maps, because Python hashes other keys otherwise than Spark compares them."""
+    """The type with texts as the keys of its maps, because Python hashes other keys differently from Spark."""
     match kind:
         case ArrayType():
             return ArrayType(with_text_keys(kind.elementType))

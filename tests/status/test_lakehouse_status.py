@@ -1,4 +1,4 @@
-"""Where a whole lakehouse stands, by real logs: what is said, and how much is read for it."""
+"""Where a whole lakehouse stands, by real logs: what is reported, and how much is read for that."""
 
 import time
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What commits say of the runs that made them, and of the attempts that these had lost; no log, no Spark."""
+"""What commits record about the runs that made them, and about attempts that these runs had lost; no log, no Spark."""
 
 from lakehouse.cursor.generation import FIRST_GENERATION
 from lakehouse.cursor.mark import Mark

@@ -19,7 +19,7 @@ IMPATIENT = {
     "spark.hadoop.fs.s3a.bucket.lying.multipart.size": "5M",
     "spark.hadoop.fs.s3a.bucket.lying.multipart.threshold": "5M",
 }
-"""S3A tries a request for minutes before it gives up, and uploads in parts from 128 MB on."""
+"""By default S3A tries a request for minutes before it gives up, and uploads in parts only from 128 MB on."""
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +39,7 @@ def proxied(store: Store) -> Iterator[tuple[Store, Liar]]:
 
 @pytest.fixture(scope="session")
 def lying_store(proxied: tuple[Store, Liar]) -> Store:
-    """The store behind the liar. Spark reaches the bucket `lying` through it, and the others without it."""
+    """The store behind the liar. Spark reaches the bucket `lying` through the liar, and other buckets directly."""
     return proxied[0]
 
 
@@ -50,7 +50,7 @@ def liar(proxied: tuple[Store, Liar]) -> Liar:
 
 @pytest.fixture(scope="session")
 def local_spark(store: Store, lying_store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSpark]:
-    """Spark of this process, as local tables have it, with S3's jars and this server as its endpoint."""
+    """The Spark of this process, as for local tables, with S3's jars and this server as its endpoint."""
     with pytest.MonkeyPatch.context() as environment:
         for name, value in KEYS.items():
             environment.setenv(name, value)

@@ -1,4 +1,4 @@
-"""A proxy before an S3 server that gives one wrong answer of a closed set, where a test asks for it.
+"""A proxy in front of an S3 server that gives a wrong answer of a closed set when a test asks for it.
 
 It is a process of its own: `deltalake` holds the lock of its interpreter while it opens an object, so a proxy in the
 same process could not answer.
@@ -42,11 +42,12 @@ class Fault(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Lie:
-    """A fault, and for how long.
+    """A fault, and how long it lasts.
 
     Args:
         fault: What the store does wrong.
-        lasts: Whether each request meets it; otherwise only the first one for each object, so that another try succeeds.
+        lasts: Whether every request meets the fault; otherwise only the first request for each object meets it, so that
+            another try succeeds.
     """
 
     fault: Fault
@@ -73,7 +74,7 @@ _PER_HOP = {"connection", "keep-alive", "transfer-encoding", "expect"}
 
 @dataclass
 class _Proxied:
-    """What the proxy does, and what came of it: within its process."""
+    """What the proxy does, and a record of it, within the process of the proxy."""
 
     behind: Store
     lie: Lie | None = None
@@ -85,7 +86,7 @@ class _Proxied:
     _lock: Lock = field(default_factory=Lock)
 
     def serve(self) -> int:
-        """Begins to answer; the port."""
+        """Starts to answer requests; the port."""
         proxy = _Proxy(("127.0.0.1", 0), type("Handler", (_Handler,), {"liar": self}))
         Thread(target=proxy.serve_forever, daemon=True).start()
         return proxy.server_port
@@ -100,7 +101,7 @@ class _Proxied:
         return self.met, self.overwritten
 
     def fault_of(self, method: str, target: str) -> Fault | None:
-        """The fault that a request meets."""
+        """The fault that a request meets; None if it gets the true answer."""
         lie = self.lie
         if lie is None:
             return None
@@ -120,7 +121,7 @@ class _Proxied:
         return self.behind.directory / unquote(urlsplit(target).path).lstrip("/")
 
     def wrote(self, target: str, before: bytes | None) -> None:
-        """Keeps when an object was written, and whether a log entry that was there is another one now."""
+        """Records when an object was written, and a log entry whose content a later write has changed."""
         self._written[unquote(urlsplit(target).path).split("/", 2)[2]] = time.monotonic()
         if before is not None and self.file(target).read_bytes() != before:
             self.overwritten.append(target)
@@ -236,13 +237,13 @@ class _Proxy(ThreadingHTTPServer):
 
 @dataclass
 class Liar:
-    """Says what the proxy does.
+    """Controls the proxy.
 
     Args:
         proxied: The proxy, in its process.
         lie: The fault that is on; None: every answer is true.
         met: How many requests have met the last fault, by the table of a log entry, or by the path.
-        overwritten: The log entries that were there, and that a later PUT has changed.
+        overwritten: The log entries that a later PUT has changed.
     """
 
     proxied: Any
@@ -252,7 +253,7 @@ class Liar:
 
     @contextmanager
     def telling(self, lie: Lie, spared: Collection[str] = ()) -> Generator[None]:
-        """Lies while the block runs, but not about the log entries of some tables."""
+        """Lies while the block runs, except about the log entries of spared tables."""
         self.proxied.begin(lie, spared)
         self.lie = lie
         try:
@@ -271,7 +272,7 @@ _Process.register("Proxied", _Proxied, exposed=("serve", "begin", "end"))
 
 @contextmanager
 def lying(store: Store) -> Generator[tuple[Store, Liar]]:
-    """The same store behind a proxy, and who says what the proxy does; at first it tells the truth."""
+    """The same store behind a proxy, and the control of the proxy, which at first gives true answers."""
     with _Process(ctx=get_context("spawn")) as process:
         proxied: Any = process.Proxied(store)  # type: ignore[attr-defined]
         yield replace(store, port=proxied.serve()), Liar(proxied)

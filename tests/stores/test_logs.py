@@ -1,4 +1,4 @@
-"""A log on S3 says what the same files say on a disk, and a store that cannot be read is said in one sentence."""
+"""A log on S3 reads like the same files on a disk, and an unreadable store is reported in one sentence."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ COMMITS = 40
 
 @pytest.fixture(scope="module")
 def orders(store: Store) -> str:
-    """A partitioned table of several commits that say something of themselves."""
+    """A partitioned table of several commits with `userMetadata`."""
     for n in range(COMMITS):
         write_deltalake(
             store.at("orders").address,
@@ -89,7 +89,7 @@ def test_a_store_that_cannot_be_read_is_said_in_one_sentence_within_seconds(
 
 
 def test_a_look_at_a_table_costs_few_requests(store: Store, orders: str) -> None:
-    """A commit is one request; older ones are asked for at once."""
+    """One request for each commit; older commits are requested all at once."""
     before = store.count()
     log = FileLog(store.at(orders), orders)
     next(log.commits(COMMITS - 1))

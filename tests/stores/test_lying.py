@@ -1,4 +1,4 @@
-"""A store that lies: whatever it answers, nothing is lost, nothing is doubled, and an error says what is true."""
+"""A store that lies: whatever it answers, nothing is lost, nothing is doubled, and every error message is true."""
 
 import time
 from collections import defaultdict
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.lies, pytest.mark.timeout(3600)]
 
 
 def grouped(src: Changes) -> View:
-    """Rows and their sum by k, of a view."""
+    """The number of rows and their sum by k, as a view."""
     return View("SELECT k, count(*) AS n, sum(v) AS total FROM src GROUP BY k")
 
 
@@ -56,7 +56,7 @@ ALL = {name: STEPS[name] for name in ("current", "archive", "totals", "past")} |
 }
 """A merge, an append, sums, a history, a view and a replacement."""
 LONG = 100_000
-"""Characters of a token, where a file of rows is to be uploaded in parts."""
+"""The length of a token for a file of rows that is uploaded in parts."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class StoredLake(Lake):
         return TableRef.at(name, replace(self.store.at(""), address=f"s3a://{bucket}/{name}"))
 
     def is_made(self, name: str) -> bool:
-        """Whether a table has a commit, and a store that lists late would list it."""
+        """Whether a table has a commit; waits until a store that lists late would list it."""
         first = self.root / name / "_delta_log" / f"{0:020}.json"
         if self.liar.lie is not None and self.liar.lie.fault is Fault.STALE_LISTING and first.exists():
             time.sleep(max(0.0, first.stat().st_mtime + STALE_SECONDS - time.time()))
@@ -96,10 +96,10 @@ class Told:
     errors: list[str] = field(default_factory=list[str])
 
     def run(self, step: Step, tries: int = 4) -> None:
-        """One run, as often as Dagster would repeat it for new inputs.
+        """Runs a step, and repeats it as often as Dagster would for new inputs.
 
         Raises:
-            LakehouseError: It failed, and said so.
+            LakehouseError: The run failed with this error.
         """
         run = uuid4().hex
         try:
@@ -113,7 +113,7 @@ class Told:
             self.errors.append(f"{step.name}: [{error.code}] {error}")
             if error.code == "UNKNOWN_OUTCOME":
                 self.unknown.append(run)
-            # Nobody else writes. If it says that nothing was written, the checker holds the run to that.
+            # There is no other writer. If the error says that nothing was written, the checker holds the run to that.
             elif "Nothing was written" not in str(error) or "keep the two writers apart" in str(error):
                 raise AssertionError(f"{step.name} does not say what is true") from error
             raise
@@ -143,7 +143,7 @@ def assets(root: Path, steps: Iterable[Step]) -> list[Asset]:
 def test_a_store_that_lies_loses_nothing_and_doubles_nothing(
     spark: SparkSession, lying_store: Store, liar: Liar, fault: Fault
 ) -> None:
-    """Where tables are created and where they go on; the fault once for each object, and for as long as a run tries."""
+    """For new tables and existing ones; with the fault once for each object, and with a fault that lasts."""
     root = lying_store.directory / "lying" / uuid4().hex[:8]
     root.mkdir(parents=True)
     lake = StoredLake(spark, root, Retry(attempts=2, wait_initial=0, wait_max=0), store=lying_store, liar=liar)

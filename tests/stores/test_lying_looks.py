@@ -57,7 +57,7 @@ def test_a_tick_asks_for_the_run_or_says_which_table_it_left_out(
     for lasts in (True, False):
         with liar.telling(Lie(fault, lasts)):
             answer = tick(sensor, shop.instance)
-        # What a listing does not show yet is found by the next tick.
+        # The next tick finds what a listing does not show yet.
         is_told = isinstance(answer, dg.RunRequest) or "Left out" in str(answer.skip_message)
         assert is_told or fault is Fault.STALE_LISTING, answer
     assert isinstance(tick(sensor, shop.instance), dg.RunRequest), "the store tells the truth"
@@ -78,7 +78,7 @@ def test_upkeep_that_a_lie_cut_off_has_lost_no_row_and_comes_to_its_end_the_next
     worker, rows = Worker(shop.spark, shop.ref("orders"), "upkeep"), shop.rows("orders")
     for lasts in (True, False):
         assert check_ledger(ledger, *(root / name for name in ("orders", *NAMES))) == []
-        with liar.telling(Lie(fault, lasts)), suppress(Exception):  # whatever it says: what counts is the table
+        with liar.telling(Lie(fault, lasts)), suppress(Exception):  # whatever the error: only the table counts
             needed = look(shop, 8)
             worker.carry_out(needed, steps_of(needed.tasks).now)
         assert shop.rows("orders") == rows

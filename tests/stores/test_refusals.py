@@ -39,7 +39,7 @@ def orders(location: Location) -> None:
 
 
 def run(spark: SparkSession, location: Location, instance: dg.DagsterInstance) -> str:
-    """What the one step that runs fails with."""
+    """The message with which the only step of a run fails."""
     options = dict(location.options or {})
     manager = DeltaIOManager(spark=Running(spark), root=location.address, storage_options=options)
     began = time.monotonic()
@@ -49,7 +49,7 @@ def run(spark: SparkSession, location: Location, instance: dg.DagsterInstance) -
     assert time.monotonic() - began < SECONDS
     (event,) = [event for event in result.all_events if event.is_step_failure]
     error = event.step_failure_data.error
-    raised = None if error is None else error.cause  # by the asset's function; Dagster's own words are around it
+    raised = None if error is None else error.cause  # by the asset's function; Dagster wraps it in its own words
     return failure(result) if event.step_failure_data.user_failure_data or raised is None else raised.message.strip()
 
 
@@ -85,7 +85,7 @@ def test_a_tick_says_in_one_sentence_that_its_store_cannot_be_read(
 def test_a_run_whose_spark_may_not_read_the_store_says_so(
     spark: SparkSession, store: Store, instance: dg.DagsterInstance
 ) -> None:
-    """The logs are read with other credentials than the rows."""
+    """The logs and the rows are read with different credentials."""
     (store.directory / "rows-denied").mkdir()
     location = Location("s3a://rows-denied/lake", store.options)
     orders(location)

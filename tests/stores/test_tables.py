@@ -1,4 +1,4 @@
-"""Tables on S3 through Dagster: right after each step, each change once, the short ways of local tables, the sensor."""
+"""Tables on S3 through Dagster: right after each step, each change once, the shortcuts of local tables, the sensor."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.stores
 
 @dataclass
 class Shop:
-    """A source that another program writes, and the tables that follow it, below a root of their own on S3."""
+    """A source that another program writes, and tables that follow it, below a root of their own on S3."""
 
     spark: SparkSession
     store: Store
@@ -110,7 +110,7 @@ def test_a_commit_whose_answer_was_lost_is_found_and_not_made_again(shop: Shop) 
 
 
 def test_two_runs_that_read_the_same_changes_add_them_once(shop: Shop) -> None:
-    """The second commits while the first, which has read the same position, is about to."""
+    """The second run commits while the first, which has read from the same position, is about to commit."""
     shop.run("log")
     shop.sql("INSERT INTO {orders} VALUES (4, 'c', 40)")
     with before("execute", lambda: shop.run("log")):
@@ -120,7 +120,7 @@ def test_two_runs_that_read_the_same_changes_add_them_once(shop: Shop) -> None:
 
 
 def test_the_sensor_follows_tables_on_s3(shop: Shop) -> None:
-    """Under a second root, with the options of their manager."""
+    """The tables are below a second root, and are read with the options of their manager."""
     sensor = change_sensor("carry_on", GRAPH, resources={"io_manager": shop.manager})
     assert isinstance(tick(sensor, shop.instance), dg.RunRequest)
     shop.run()
@@ -148,7 +148,7 @@ def test_without_options_and_credentials_the_sensor_says_what_it_lacks(
 
 
 def test_a_table_anywhere_is_read_where_it_is(shop: Shop, tmp_path: Any) -> None:
-    """The source on S3 by its address, the asset on this machine."""
+    """The source is on S3, given by its address, and the asset's table is on this machine."""
     source = dg.AssetSpec(
         "bought", metadata=Table(key="id", path=f"s3a://{BUCKET}/{shop.root.address.split('/')[-1]}/orders")
     )

@@ -1,4 +1,4 @@
-"""What a tick of the sensor asks a store for."""
+"""How many requests a tick of the sensor sends to a store."""
 
 import pytest
 
@@ -7,10 +7,9 @@ from benchmarks.suites.stores import AWAKE, COMMITS, awake, lay_out, sensor_of, 
 
 pytestmark = pytest.mark.stores
 REQUESTS = 3 + 2 * COMMITS
-"""For each table: where it stands (two, and two for each commit since its checkpoint), what its last commit says (one).
-"""
+"""For each table: its head (two requests, and two for each commit since its checkpoint), its last commit (one)."""
 MORE = 8
-"""For each source that has moved on."""
+"""Further requests for each source that has moved on."""
 
 
 @pytest.mark.parametrize("tables", [10, 40])

@@ -1,4 +1,4 @@
-"""Upkeep of a table on S3: what is due by its log, and past files that are gone from the bucket, and no other."""
+"""Upkeep of a table on S3: its log shows what is due, and past files, and only these, are gone from the bucket."""
 
 import time
 from pathlib import Path
@@ -22,7 +22,7 @@ KEPT = "'delta.deletedFileRetentionDuration' = 'interval 30 days', 'lakehouse.ti
 
 
 def look(shop: Shop, days: int) -> TableUpkeep:
-    """What the source needs in some days."""
+    """The upkeep that the source needs in this many days."""
     logs = {name: FileLog(shop.root.below(name), name) for name in ("orders", *NAMES)}
     readers = readers_of("orders", logs, int(time.time() * 1000) + days * DAY)
     assert readers is not None

@@ -1,1 +1,1 @@
-"""Structured Streaming beside our tables: `make streams`."""
+"""Structured Streaming together with tables of the library: `make streams`."""

@@ -1,4 +1,4 @@
-"""A table of ours that streams read, the edits of its source, and a copy that a stream keeps."""
+"""An asset's table that streams read, the edits of its source, and a copy that a stream keeps."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def orders(src: Changes) -> Merge:
 
 @pytest.fixture
 def shop(lake: Lake) -> Lake:
-    """A table of ours, and an empty copy of it."""
+    """An asset's table, and an empty copy of it."""
     lake.create("src", [(1, 10), (2, 20), (3, 30)], COLUMNS)
     lake.materialize(orders, KEYED)
     lake.sql(f"CREATE TABLE delta.`{lake.root}/copy` ({COLUMNS}, version bigint) USING delta")
@@ -35,7 +35,7 @@ def shop(lake: Lake) -> Lake:
 
 
 def stream(shop: Lake, source: str = "orders", **options: str) -> None:
-    """Has the stream of the page read what there is."""
+    """Lets the stream of the documentation page read all available changes."""
     tables = (str(shop.root / source), str(shop.root / "copy"))
     PAGE["keep_copy"](shop.spark, *tables, str(shop.root / "checkpoint"), **options).awaitTermination()
 

@@ -1,4 +1,4 @@
-"""A stream that reads the feed of a table: its rows first, then each change, none missed."""
+"""A stream that reads the feed of a table: first its rows, then every change."""
 
 import shutil
 
@@ -40,7 +40,7 @@ def test_a_stream_that_was_away_reads_all_changes_that_it_missed(shop: Lake, opt
 def test_an_overwrite_that_is_split_loses_no_row_and_an_updated_key_leaves_none(
     shop: Lake, options: dict[str, str]
 ) -> None:
-    """Delta gives the files of an overwrite one by one: the new row of a key may come before the old one is deleted."""
+    """Delta delivers the files of an overwrite one by one: a key's new row may come before its old row is deleted."""
     stream(shop, "src", **options)
     for edit in EDITS:
         shop.sql(edit)
@@ -49,7 +49,7 @@ def test_an_overwrite_that_is_split_loses_no_row_and_an_updated_key_leaves_none(
 
 
 def test_a_stream_with_a_checkpoint_that_is_ahead_of_its_table_misses_commits(shop: Lake) -> None:
-    """As after a backup was brought back. It fails while the table is behind, and then goes on without a word."""
+    """As after a table is restored from a backup. The stream fails while the table is behind, then silently goes on."""
     shutil.copytree(shop.root / "orders", shop.root / "restored")
     for edit in EDITS[:2]:
         shop.sql(edit)

@@ -21,7 +21,7 @@ __all__ = ["shop"]  # a fixture
 
 
 def position(root: Path, table: str, capsys: pytest.CaptureFixture[str]) -> int:
-    """How far a table has read its one source, as the command line says it."""
+    """How far a table has read its one source, as the command line shows it."""
     capsys.readouterr()
     assert main(["status", "--root", str(root), "--json"]) == 0
     tables = json.loads(capsys.readouterr().out)["tables"]
@@ -55,7 +55,7 @@ def test_after_a_lost_checkpoint_a_stream_goes_on_behind_a_run(shop: Lake, capsy
 
 
 def test_a_stream_takes_over_from_an_asset(shop: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    """It reads what the run has not read, and nothing else: each change of later versions is there once."""
+    """The stream reads exactly what the run has not read: each change of later versions is in its table once."""
     shop.materialize(orders, KEYED)
     start = position(shop.root, "orders", capsys) + 1
     for edit in EDITS[:3]:
@@ -89,7 +89,7 @@ def log(orders: Changes) -> Append:
 
 
 def end_of_stream(checkpoint: Path) -> int:
-    """The last version that a stream has read whole, by its checkpoint."""
+    """The last version that a stream has read completely, by its checkpoint."""
     batch = max(int(file.name) for file in (checkpoint / "commits").iterdir() if file.name.isdecimal())
     offset = json.loads((checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1])
     assert offset["index"] == -1
@@ -98,7 +98,7 @@ def end_of_stream(checkpoint: Path) -> int:
 
 @pytest.fixture
 def logged(shop: Lake) -> int:
-    """A table that a stream has appended changes to; how far the stream has read."""
+    """Lets a stream append changes to a table; how far the stream has read."""
     keep_log(shop)
     for edit in EDITS[:3]:
         shop.sql(edit)
@@ -118,12 +118,12 @@ def test_an_asset_goes_on_where_a_stream_ended(shop: Lake, logged: int) -> None:
     shop.materialize(log, go_on_from=logged)
     feed = shop.spark.sql(f"SELECT * FROM table_changes_by_path('{shop.root}/orders', 0)")
     changes = [tuple(row) for row in feed.select("order_id", "amount", "_change_type", "_commit_version").collect()]
-    # The stream began with the rows of version 0 as inserts, as the feed has them.
+    # The stream began with the rows of version 0 as inserts, which is how the feed shows them.
     assert Counter(row[:4] for row in shop.rows("log")) == Counter(changes)
 
 
 def test_a_checkpoint_that_is_ahead_of_the_table_is_refused_and_nothing_is_written(shop: Lake, logged: int) -> None:
-    """As after a backup was brought back that is older than the checkpoint."""
+    """As after the table was restored from a backup that is older than the checkpoint."""
     before = shop.rows("log")
     with raises_code("START", match=f"ends at version {logged}"):
         shop.materialize(log, Table(), go_on_from=logged + 1)

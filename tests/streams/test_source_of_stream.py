@@ -1,4 +1,4 @@
-"""A table that a stream writes is followed exactly once, and the transactions of the stream disturb no mark."""
+"""Each change in a table that a stream writes is followed once, and the stream's transactions disturb no mark."""
 
 import shutil
 from collections import Counter
@@ -31,21 +31,21 @@ def log(src: Changes) -> Append:
 
 @pytest.fixture
 def landing(lake: Lake) -> Lake:
-    """Rows that arrive, and the table of a stream that reads them."""
+    """A lake with arriving rows, and the table of a stream that reads them."""
     lake.create("arrived", [], COLUMNS)
     lake.create("src", [], COLUMNS)
     return lake
 
 
 def append(landing: Lake, into: str = "src") -> None:
-    """Delta's own sink: each batch is a commit with the query's id and the number of the batch as its `txn`."""
+    """Appends by Delta's own sink: each batch is a commit whose `txn` is the query's id and the number of the batch."""
     arrived = landing.spark.readStream.format("delta").load(str(landing.root / "arrived"))
     sink = arrived.writeStream.format("delta").option("checkpointLocation", str(landing.root / f"to {into}"))
     sink.trigger(availableNow=True).start(str(landing.root / into)).awaitTermination()
 
 
 def append_in_batches(landing: Lake) -> None:
-    """The same in `foreachBatch`, with a `txn` of one's own."""
+    """The same in `foreachBatch`, with a `txn` that the user's code sets."""
     path = str(landing.root / "src")
 
     def write(batch: DataFrame, number: int) -> None:
@@ -75,7 +75,7 @@ def each_batch(landing: Lake, act: Callable[[DataFrame, int], None]) -> None:
 
 
 def forget_last_batch(checkpoint: Path) -> None:
-    """As if the stream had died between its commit and its checkpoint: it repeats the batch."""
+    """Makes the stream repeat its last batch, as if it had died between its commit and its checkpoint."""
     commits = [file for file in (checkpoint / "commits").iterdir() if file.name.isdecimal()]
     last = max(commits, key=lambda file: int(file.name))
     last.unlink()
@@ -83,7 +83,7 @@ def forget_last_batch(checkpoint: Path) -> None:
 
 
 def replayed(log: list[tuple[int, int, str]]) -> list[tuple[int, int]]:
-    """The rows that a log of changes leads to; a change that is lacking, or there twice, leads elsewhere."""
+    """The rows that result from a log of changes; a missing or repeated change gives other rows."""
     rows = Counter[tuple[int, int]]()
     for id_, v, change in log:
         rows[id_, v] += -1 if change in ("delete", "update_preimage") else 1
@@ -125,7 +125,7 @@ def test_a_batch_that_a_stream_repeats_is_read_once(landing: Lake, write: Callab
 
 
 def test_a_stream_into_a_table_of_ours_leaves_its_position_where_it_was(landing: Lake) -> None:
-    """Its commits have a `txn` of their own and no mark; the next run reads what came since the run before."""
+    """The stream's commits have a `txn` of their own and no mark; the next run reads what came since the run before."""
     landing.create("orders", [(1, 1), (2, 2)], COLUMNS)
 
     def mixed(orders: Changes) -> Merge:
@@ -145,5 +145,5 @@ def test_a_stream_into_a_table_of_ours_leaves_its_position_where_it_was(landing:
     landing.materialize(mixed, KEYED)
     assert landing.rows("mixed") == [(10, 0), (11, 0), (2, 2), (3, 3)]
     shutil.rmtree(landing.root / "to mixed")
-    append(landing, "mixed")  # another query, so the rows come a second time: to that the stream has to see
+    append(landing, "mixed")  # another query reads the rows again, which only the stream could avoid
     assert isinstance(landing.materialize(mixed, KEYED), Unchanged)

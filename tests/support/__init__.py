@@ -1,1 +1,1 @@
-"""What tests share."""
+"""What several test modules share."""

@@ -1,4 +1,4 @@
-"""An `Aggregate`, the source that it sums, and what others do to its table."""
+"""An `Aggregate`, the source that it sums, and what other programs do to its table."""
 
 from collections.abc import Generator
 from typing import Any
@@ -19,7 +19,7 @@ def sums(src: Changes) -> Aggregate:
 
 
 def due(lake: Lake) -> list[tuple[Any, ...]]:
-    """What `sums` is to hold, recomputed."""
+    """The rows that `sums` should hold, recomputed from its source."""
     rows = lake.sql("SELECT g, count(*), coalesce(sum(v), 0) FROM {src} GROUP BY g")
     return sorted(map(tuple, rows), key=repr)
 
@@ -33,7 +33,7 @@ def rows(lake: Lake) -> Lake:
 
 @pytest.fixture
 def recomputes() -> Generator[list[str]]:
-    """What was said each time that all sums were recomputed and compared."""
+    """The messages about recomputing all sums, one for each time that they were recomputed and compared."""
     sentences = list[str]()
 
     def listen(notice: Notice) -> None:

@@ -89,10 +89,10 @@ class AgreeingLake:
 
     Args:
         lake: Its tables.
-        chance: What is random.
+        chance: Draws the graph, the edits and the runs.
         kinds: How each table follows from its inputs, in the order in which they follow from each other.
         inputs: What each table reads.
-        states: The rows of each source at each of its versions, by what was done to it.
+        states: The rows of each source at each of its versions, computed from the edits.
     """
 
     lake: Lake
@@ -129,7 +129,7 @@ class AgreeingLake:
         return Standings(self.ways, lambda name: self.lake.ref(name).log(lambda: self.lake.spark))
 
     def edit(self) -> str:
-        """Another version of a source."""
+        """One random statement on a source; what it was."""
         name = self.chance.choice([*self.states])
         rows, what = dict(self.states[name][-1]), "insert"
         if name != "events":
@@ -156,7 +156,7 @@ class AgreeingLake:
         return f"{what} {name}"
 
     def act_on(self, name: str) -> str:
-        """What somebody may do to a table of an asset, without harm."""
+        """A foreign statement on an asset's table that must do no harm; what it was."""
         what = self.chance.choice(["optimize", "restore"])
         if what == "optimize" or self.kinds[name] in ("history", "append"):
             self.lake.sql(f"OPTIMIZE {{{name}}}")
@@ -166,7 +166,7 @@ class AgreeingLake:
         return f"{what} {name}"
 
     def run(self, name: str, **options: Any) -> str:
-        """A run of a table, after which its rows are the query over the sources at what it stands for."""
+        """Runs a table, and checks its rows against the source versions that it then stands for; what happened."""
         kind = KINDS[self.kinds[name]]
 
         def asset(**inputs: Any) -> Any:
@@ -189,7 +189,7 @@ class AgreeingLake:
         return f"run {name}: {self.check(name)}"
 
     def check(self, name: str) -> dict[str, int]:
-        """What the table stands for; its rows are those of the oracle."""
+        """What the table stands for, after checking that its rows are those of the oracle."""
         standings, log = self.standings(), self.lake.ref(name).log(lambda: self.lake.spark)
         standing = standings.through(name, find_cursor(log, log.head(), name).reads)
         stands_for = standing.exact
@@ -204,7 +204,7 @@ class AgreeingLake:
         return {row[0]: row[1] for row in current}
 
     def oracle(self, name: str, stands_for: Mapping[str, int]) -> Rows:
-        """The rows of a table over the states of its sources, from the log of edits alone."""
+        """The rows that a table must have at these versions of its sources, from the record of edits alone."""
         if name in self.states:
             return self.states[name][stands_for[name]]
         return KINDS[self.kinds[name]].rows(*(self.oracle(each, stands_for) for each in self.inputs[name]))

@@ -1,4 +1,4 @@
-"""A code location in which two tables follow one source and meet in a third: for runs that Dagster starts from it."""
+"""A code location for runs that Dagster starts: two tables follow one source, and a third one reads both."""
 
 import os
 from typing import Any
@@ -49,7 +49,7 @@ def repository() -> dg.RepositoryDefinition:
 
 
 def run_of(name: str, instance: dg.DagsterInstance) -> dict[str, Any]:
-    """A run of one table from the code location; the metadata of its materialization, as plain values."""
+    """Runs one table from the code location; the metadata of its materialization, as plain values."""
     job = ReconstructableRepository.for_module("tests.support.agreeing_project", "repository").get_reconstructable_job(
         "__ASSET_JOB"
     )

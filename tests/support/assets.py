@@ -1,4 +1,4 @@
-"""The assets of the property tests, each beside the same query in plain Python."""
+"""The assets of the property tests, each with the same query in plain Python."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable

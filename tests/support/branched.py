@@ -1,4 +1,4 @@
-"""A lakehouse of every kind of table, to branch from: what each table must hold, by plain Python; what its files are."""
+"""A lakehouse with every kind of table, to branch from; what each table must hold, in plain Python; and its files."""
 
 import hashlib
 import os
@@ -82,7 +82,7 @@ def definitions(house: House) -> dg.Definitions:
 
 @dg.definitions
 def project() -> dg.Definitions:
-    """The same for the command line, below the root that a variable names."""
+    """The same definitions for the command line, below the root that an environment variable names."""
     spark = SparkSession.getActiveSession()
     assert spark is not None
     with dg.DagsterInstance.ephemeral() as instance:
@@ -97,7 +97,7 @@ def begin(lake: Lake) -> None:
 
 
 def edit(lake: Lake, chance: random.Random) -> str:
-    """One commit of somebody else on a source."""
+    """One commit by another program on a source."""
     row, city, value = chance.randrange(16), chance.choice(CITIES), chance.randrange(-4, 40)
     statement = chance.choice(
         [
@@ -123,12 +123,12 @@ def run_shops(house: House, *keys: str, branch: str | None = None) -> list[dg.Ex
 
 
 def rows_of(lake: Lake, name: str) -> list[tuple[Any, ...]]:
-    """The rows of a table by Spark, which finds files of another table."""
+    """The rows of a table, read by Spark, because a clone uses files in another table's directory."""
     return sorted(map(tuple, lake.frame(name).collect()))
 
 
 def wrong_tables(lake: Lake, *, shop: bool = True, archive: bool = True) -> dict[str, Any]:
-    """The tables that do not hold what follows from their sources, with what they hold."""
+    """The tables that do not hold what follows from their sources: the rows that they hold and the right ones."""
     rows, country = {row[0]: row for row in rows_of(lake, "orders")}, dict[Any, Any](rows_of(lake, "cities"))
     good = sorted(row for row in rows.values() if row[2] >= 0)
     values = {city: [value for _, of, value in good if of == city] for city in CITIES}
@@ -163,7 +163,7 @@ def wrong_tables(lake: Lake, *, shop: bool = True, archive: bool = True) -> dict
 
 
 def files_of(root: Path) -> dict[str, str]:
-    """Every file below a root, with a digest of its bytes; without those of Spark's own."""
+    """Every file below a root, except Spark's own, with a digest of its bytes."""
     return {
         str(file.relative_to(root)): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in sorted(root.rglob("*"))
@@ -173,7 +173,7 @@ def files_of(root: Path) -> dict[str, str]:
 
 @contextmanager
 def untouched(root: Path) -> Generator[None]:
-    """Nothing below a root is written within, not a byte."""
+    """Checks that the block changes no file below a root."""
     before = files_of(root)
     yield
     assert files_of(root) == before

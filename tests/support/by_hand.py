@@ -1,4 +1,4 @@
-"""Commits of another writer, written by hand: what they tell of their changes need not be what their files say."""
+"""Commits of another writer, written by hand: the changes that they tell need not match their data files."""
 
 import json
 import time
@@ -25,14 +25,14 @@ def rewritten(
     operation: str = "MERGE",
     counted: bool = True,
 ) -> int:
-    """One commit that puts a file of these rows in the place of all files, and tells these changes; its version.
+    """Writes one commit that replaces all files by one file of these rows, and tells these changes; its version.
 
     Args:
         path: The directory of a table without partitions and without deletion vectors.
         rows: Its rows afterwards.
-        told: What the commit tells of its changes; nothing, if it has no change data.
-        operation: What it calls itself.
-        counted: Whether its file has statistics.
+        told: The changes that the commit tells; empty for a commit without change data.
+        operation: The operation that its `commitInfo` names.
+        counted: Whether its file has a row count in its statistics.
     """
     history = History(path)
     newest = history.entries[history.newest]

@@ -14,7 +14,7 @@ from tests.support.lake import Lake
 
 @dataclass
 class Named(Lake):
-    """Tables in a schema of the session's catalog, but for those that are `elsewhere`."""
+    """Tables in one schema of the session's catalog, except those that are `elsewhere`."""
 
     elsewhere: dict[str, str] = field(default_factory=dict)
 
@@ -37,7 +37,7 @@ class Named(Lake):
 
 @contextmanager
 def named(spark: SparkSession, directory: Path) -> Iterator[Named]:
-    """A lake in a schema that is there as long as the context is."""
+    """A lake in a schema that is dropped at the end of the block."""
     root = directory / uuid4().hex
     root.mkdir()
     lake = Named(spark, root)

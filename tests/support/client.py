@@ -1,6 +1,6 @@
-"""A process of its own that uses the server of a root: `python -m tests.support.client ROOT ACTION ARGUMENTS`.
+"""A separate process that uses the server of a root: `python -m tests.support.client ROOT ACTION ARGUMENTS`.
 
-It prints its server's JVM and what the action gave, as JSON.
+It prints the process id of its server's JVM and the result of the action, as JSON.
 """
 
 import json
@@ -29,24 +29,24 @@ from tests.support.history import History
 from tests.support.lake import Lake
 from tests.support.writers import TABLES, Source, Writers
 
-# Compiling little makes Java reserve little room for code too, 48 MB, which a server of many histories fills.
+# With less compilation Java also reserves less room for code, 48 MB, and a server of many histories fills that.
 LIGHT = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 
 
 def local_spark(root: Path, memory: str = "1g") -> LocalSpark:
     settings = local_settings(root) | {"spark.driver.memory": memory}
     settings["spark.driver.extraJavaOptions"] += f" {LIGHT}"
-    return LocalSpark(spark_config=settings, root=str(root), idle=120)  # should the tests be killed
+    return LocalSpark(spark_config=settings, root=str(root), idle=120)  # in case the tests are killed
 
 
 def insert(lake: Lake, number: str) -> None:
-    """Five commits of a row each, by the server."""
+    """Makes five commits of one row each through the server."""
     for count in range(5):
         lake.sql(f"INSERT INTO {{shared}} VALUES ({int(number)}, {count})")
 
 
 def call(lake: Lake) -> str:
-    """What the function of a module gives that a user is writing."""
+    """The result of a function in a module that a user is still editing."""
     import edited
 
     (row,) = lake.spark.range(1).select(F.udf(edited.function, "string")("id")).collect()
@@ -54,7 +54,7 @@ def call(lake: Lake) -> str:
 
 
 def copy(lake: Lake, hold: str) -> dict[str, Any]:
-    """The sum of each key, as one commit; where it is to hold, its rows wait for a file that never comes."""
+    """Commits the sum of each key; with "hold" the rows wait until the file `released` is there."""
     root = str(lake.root)
 
     @F.udf("bigint")
@@ -75,7 +75,7 @@ def copy(lake: Lake, hold: str) -> dict[str, Any]:
 
 
 def outlive(lake: Lake) -> None:
-    """A step whose server is killed while its function computes; what it is given next is another server's session."""
+    """A step whose server is killed while its function computes; the next session it gets is of another server."""
 
     def totals(source: Changes) -> Merge:
         touched = source.touched("key")
@@ -93,7 +93,7 @@ def outlive(lake: Lake) -> None:
 
 
 class Slow(grpc.UnaryUnaryClientInterceptor):
-    """Each request to let go of a result takes a while on its way to the server."""
+    """Delays each request to release a result on its way to the server."""
 
     def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         if "ReleaseExecute" in str(client_call_details.method):
@@ -115,11 +115,11 @@ def look(lake: Lake) -> None:
 
 
 def freeze(lake: Lake) -> None:
-    """Ends while its server hangs."""
+    """Ends the process while its server hangs."""
     lake.spark.range(1).collect()
     state, client = Rendezvous(lake.root).state(), cast("Any", lake.spark).client
     assert state is not None
-    # It has answered that the query's result may be let go of, which PySpark asks in threads of its own.
+    # The server must have answered the requests to release the query's result, which PySpark sends from own threads.
     assert wait(client._release_futures, timeout=60).not_done == set()
     os.kill(state.jvm, signal.SIGSTOP)
 
@@ -139,19 +139,19 @@ def renew(lake: Lake) -> list[Any]:
 
 
 def beside(lake: Lake, name: str) -> Lake:
-    """A directory of its own in the same root."""
+    """A lake in a directory of its own below the same root."""
     below = Lake(lake.spark, lake.root / name)
     below.root.mkdir(exist_ok=True)
     return below
 
 
 def begin(lake: Lake, name: str, table: str, seed: str) -> list[dict[str, Any]]:
-    """The tables of a concurrent history."""
+    """Creates the tables of a concurrent history; what their writers were told."""
     return [asdict(said) for said in Writers(beside(lake, name), TABLES[table]).begin(Source(int(seed)))]
 
 
 def write(lake: Lake, name: str, table: str, writer: str, group: str) -> list[dict[str, Any]]:
-    """One writer of a concurrent history; it begins when it is let go."""
+    """One writer of a concurrent history, which waits for the file `go`; what it was told."""
     start = lake.root / f"{name}.start"
     start.mkdir(exist_ok=True)
     (start / str(os.getpid())).touch()

@@ -68,7 +68,7 @@ class History:
         return [commit for commit in self.entries[-count:] if commit.version >= self.oldest][::-1]
 
     def add(self, operation: str, parameters: Mapping[str, str | None] | None = None, **metrics: int) -> int:
-        """A commit by somebody else."""
+        """A commit by another program."""
         return self._add(operation, parameters or {}, metrics, None)
 
     def append(self, rows: int = 1) -> int:
@@ -78,7 +78,7 @@ class History:
         return self.add("RESTORE", {"version": None if version is None else str(version)})
 
     def say(self, user_metadata: str) -> int:
-        """A commit whose writer said something."""
+        """A commit with this `userMetadata`."""
         return self._add("WRITE", {"mode": "Append"}, {"numOutputRows": 1}, user_metadata)
 
     def own(
@@ -113,7 +113,7 @@ class History:
         return landed
 
     def land(self, mark: Mark) -> int | None:
-        """The version of an own commit; None if Delta skips it, because the application id has got so far."""
+        """The version of an own commit; None if Delta skips it, because the application id already has this epoch."""
         if self.transactions.get(mark.application_id, 0) >= mark.epoch:
             return None
         self.transactions[mark.application_id] = mark.epoch
@@ -140,7 +140,7 @@ def source_of(history: History, table_id: str = TABLE_ID, mapped: str | None = N
 
 
 def run_of(asset: Asset, cursor: Cursor, together: Reconcile | Refuse | None = None, **request: Any) -> Run:
-    """A run of an asset whose table has read as far as a cursor says."""
+    """A run of an asset whose table has this cursor."""
     return Run(asset, "run", cursor, together=together, request=UserRequest(**request))
 
 

@@ -50,7 +50,7 @@ class House:
 
 
 def metadata(result: dg.ExecuteInProcessResult, name: str) -> Mapping[str, Any]:
-    """What the last materialization of an asset said of itself, as plain values."""
+    """The metadata of the last materialization of an asset, as plain values."""
     events = [e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey(name.split("/"))]
     found = events[-1].materialization.metadata
     return {

@@ -12,7 +12,7 @@ from lakehouse.cursor.mark import Mark, Position
 
 
 def run_day(root: Path, partition: str, columns: Sequence[str] = ("day",), code: Code | None = None) -> None:
-    """What a run of a partition leaves: a commit with its mark, as far as its source goes.
+    """Writes what a run of a partition leaves: a commit whose mark says that its source was read to its newest version.
 
     Args:
         root: Where the tables are.

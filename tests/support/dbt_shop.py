@@ -1,4 +1,4 @@
-"""A dbt project in DuckDB's SQL, and what dbt makes of its models, by a reading of the templates that is not the library's."""
+"""A dbt project in DuckDB's SQL, and the rows that dbt gives its models, with templates read apart from the library."""
 
 import re
 from collections.abc import Mapping
@@ -91,7 +91,7 @@ PAID_AND_OPEN = "".join(f", sum(case when status = '{each}' then amount end) as 
 
 
 def write(folder: Path) -> Path:
-    """The project as files."""
+    """Writes the files of the project."""
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -99,7 +99,7 @@ def write(folder: Path) -> Path:
 
 
 def tables_of_views(folder: Path, rows: Mapping[str, list[tuple]], models: list[str]) -> dict[str, list[tuple]]:
-    """The rows of adopted view files, whose queries are read as Spark's and computed by DuckDB."""
+    """The rows of adopted view files: their queries are parsed as Spark SQL and computed by DuckDB."""
     connection, made = duckdb.connect(), {}
     for name, columns in SOURCES.items():
         table = name.replace("/", ".")

@@ -23,7 +23,7 @@ from resources.environments import PROJECT
 
 STARTS, RUNS = 240, 420  # seconds, for a busy machine
 FINISHED = {"SUCCESS", "FAILURE", "CANCELED"}
-DIRECT = build_opener(ProxyHandler({}))  # loopback, whatever proxy this shell is set up for
+DIRECT = build_opener(ProxyHandler({}))  # straight to loopback, whatever proxy this shell is set up for
 
 _LOCATION = """{ workspaceOrError { __typename ... on Workspace { locationEntries {
   name loadStatus locationOrLoadError { __typename ... on PythonError { message } } } } } }"""
@@ -53,7 +53,7 @@ class Server:
         return document["data"]
 
     def wait(self, what: str, seconds: float, find: Callable[[], Any]) -> Any:
-        """What `find` gives as soon as it is not None; a server that does not answer yet is waited for."""
+        """The first result of `find` that is not None; also waits for a server that does not answer yet."""
         deadline = monotonic() + seconds
         while monotonic() < deadline and self.process.poll() is None:
             try:
@@ -80,7 +80,7 @@ class Server:
         return entries[0]["name"]
 
     def launched(self, location: str, *path: str) -> str:
-        """A run of one asset, to its end."""
+        """Launches a run of one asset and waits for its success; the id of the run."""
         selector = {
             "repositoryLocationName": location,
             "repositoryName": "__repository__",
@@ -101,7 +101,7 @@ class Server:
         assert answer["__typename"] == "Sensor", answer
 
     def settled(self, what: str, is_reached: Callable[[], bool]) -> int:
-        """How many runs there were, once something is reached and no run is under way."""
+        """Waits until something is reached and no run is under way; how many runs there have been."""
 
         def done() -> int | None:
             runs = self.runs()
@@ -126,7 +126,7 @@ def dagster_dev(
     """`dagster dev` on a code location.
 
     Args:
-        directory: Where it runs and keeps its history; in a checkout its .env would win over the variables.
+        directory: Where it runs and keeps its history. In a checkout the project's .env would override the variables.
         root: The root of the tables, whose Spark server ends with it.
         target: The arguments that name the code location.
         variables: Variables of its environment.
@@ -160,7 +160,7 @@ def dagster_dev(
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends the server as Ctrl-C does; then whatever is left of its process group, a run with its JVM included."""
+    """Ends the server as Ctrl-C does, then whatever is left of its process group, including a run and its JVM."""
     with suppress(ProcessLookupError, subprocess.TimeoutExpired):
         os.killpg(process.pid, signal.SIGINT)
         process.wait(15)

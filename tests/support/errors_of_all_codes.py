@@ -11,11 +11,11 @@ from lakehouse.errors import LakehouseError, ViewError
 
 CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, LakehouseError)]
 VALUES: Mapping[str, tuple[Any, ...]] = {"rule": ("NULL_KEY", "TWO_UPSERTS"), "partitions": (("<day 1>", "<day 2>"),)}
-"""Parameters that take other values than their annotations say."""
+"""Values for the parameters whose annotations do not show what they take."""
 
 
 def built() -> Iterator[tuple[LakehouseError, dict[str, Any]]]:
-    """Each error with the arguments of its constructor, for each value of a closed set."""
+    """Each error with the arguments of its constructor; a parameter of a closed set takes each of its values."""
     for kind in CLASSES:
         constructors = [getattr(kind, name) for name, it in vars(kind).items() if isinstance(it, classmethod)]
         if "__init__" in vars(kind) and kind not in (LakehouseError, ViewError):  # their code is an argument
@@ -31,7 +31,7 @@ def built() -> Iterator[tuple[LakehouseError, dict[str, Any]]]:
 
 
 def _values(name: str, annotation: Any) -> tuple[Any, ...]:
-    """Values of an annotation: each of a closed set, else one."""
+    """Values of an annotation: all values of a closed set, otherwise a single one."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is bool:
         return (False, True)

@@ -1,4 +1,4 @@
-"""Random events of a few keys, and what follows from them: folded in plain Python, one event after the other."""
+"""Random events of a few keys, and the rows that follow from them, folded in plain Python event by event."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = "id bigint, at bigint, n int, op string, a string, b int, s struct<x: int, y: struct<z: string>>"
 COLUMNS = ("id", "a", "b", "s")
-"""The columns that tests keep; the others say what an event is."""
+"""The columns that tests keep; the other columns describe the event itself."""
 _ARROW = pa.schema(
     [
         ("id", pa.int64()),
@@ -32,11 +32,11 @@ class Event:
     Args:
         id: The key.
         at: The first field of the sequence.
-        n: The second one.
-        op: What it does.
+        n: The second field of the sequence.
+        op: What the event does.
         a: A text.
         b: A number.
-        s: Fields x and y.z; None is a struct that is NULL.
+        s: The fields x and y.z; None means that the struct is NULL.
     """
 
     id: int | None
@@ -62,7 +62,7 @@ class Event:
 
 
 def random_events(random: Random, ids: Sequence[int], *, each: int = 10, truncates: int = 0) -> list[Event]:
-    """Events in random order: of ten about two delete and one is repeated; upserts of one sequence are equal."""
+    """Events in random order: one in five deletes, one upsert in ten is repeated; upserts of one sequence are equal."""
     upserts: dict[tuple[int, int, int], Event] = {}
     events: list[Event] = []
     for id_ in ids:
@@ -89,7 +89,7 @@ def frame(spark: SparkSession, events: Iterable[Event]) -> DataFrame:
 
 @dataclass
 class Row:
-    """What one run of upserts shows: its values, and the interval in which they were current."""
+    """A row of a key's past: its values, and the interval in which they were current."""
 
     values: dict[str, Any]
     start: tuple[int, int]
@@ -132,7 +132,7 @@ def _values(event: Event) -> dict[str, Any]:
 
 
 def _inherited(value: Any, before: Any) -> Any:
-    """A value, or what it leaves as it was; a struct field by field, and NULL if all of its fields are."""
+    """A value, or the earlier value where it is NULL; a struct field by field, and NULL if all of its fields are."""
     if not isinstance(value, tuple) and not isinstance(before, tuple):
         return before if value is None else value
     fields = tuple(
@@ -142,7 +142,7 @@ def _inherited(value: Any, before: Any) -> Any:
 
 
 def after_truncates(events: Iterable[Event]) -> list[Event]:
-    """The events of keys that no truncate of the same or a later sequence takes away."""
+    """The events of keys, without those that a truncate of the same or a later sequence removes."""
     listed = list(events)
     low = max((event.sequence for event in listed if event.op == "T"), default=(0, -1))
     return [event for event in listed if event.op != "T" and event.sequence > low]

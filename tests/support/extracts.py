@@ -1,6 +1,6 @@
-"""Deliveries of full extracts, and what a table kept from them must hold: a fold in plain Python.
+"""Deliveries of full extracts, and what a table kept from them must hold, folded in plain Python.
 
-`LAKEHOUSE_HISTORIES` says how many more histories the slow tests draw.
+`LAKEHOUSE_HISTORIES` is how many more histories the slow tests draw.
 """
 
 import copy
@@ -17,7 +17,7 @@ from lakehouse import Snapshot
 from tests.support.lake import Lake
 
 HISTORIES = range(1_000, 1_000 + int(os.environ.get("LAKEHOUSE_HISTORIES", "0")))
-"""Seeds of more histories."""
+"""The seeds of these further histories."""
 
 Values = dict[str, Any]
 SCHEMA = {"id": "BIGINT", "g": "STRING", "a": "INT", "b": "STRING"}
@@ -30,8 +30,8 @@ class Delivery:
 
     Args:
         version: Its version.
-        rows: The values of each key, of the delivered columns alone.
-        scope: As a `Snapshot` takes it.
+        rows: The values of each key, in the delivered columns only.
+        scope: The scope, as a `Snapshot` takes it.
     """
 
     version: Any
@@ -51,7 +51,7 @@ class Delivery:
 
     @property
     def places(self) -> Any:
-        """The values of its scope, which is the same for another delivery of them."""
+        """The values of its scope; equal for two deliveries of the same scope."""
         match self.scope:
             case Mapping():
                 return {name: set(map(str, values)) for name, values in self.scope.items()}
@@ -88,7 +88,7 @@ class Before:
 
 
 class UnknownPastError(Exception):
-    """Nobody can tell what a key had before, because another scope was delivered as well."""
+    """What a key had before is not known, because another scope was delivered as well."""
 
 
 @dataclass
@@ -122,7 +122,7 @@ class Kept:
         self.newest = delivery.version
 
     def _given_back(self, delivery: Delivery) -> dict[Any, tuple[Values, list[Row]]]:
-        """The values and the rows that keys had which deliveries of the same scope and version have taken over."""
+        """The values and rows that keys had before deliveries of this scope and version took them over."""
         gone = {k for k, row in self.current.items() if delivery.is_in_scope(row)} - delivery.rows.keys()
         back, is_other = dict[Any, tuple[Values, list[Row]]](), False
         for before in reversed(self.before if delivery.scope else []):
@@ -195,11 +195,11 @@ def drawn(chance: random.Random, kept: Kept, version_of: Callable[[int], Any], *
     """A delivery after those that `kept` knows: mostly newer, some again, some older.
 
     Args:
-        chance: What it is drawn by.
+        chance: Draws the delivery.
         kept: What the table holds.
-        version_of: The version of a number.
-        keys: So many keys there are.
-        first: Whether it is the table's first, which has every column.
+        version_of: Gives the version of the nth delivery.
+        keys: How many keys there are.
+        first: Whether it is the table's first delivery, which has every column.
     """
     numbers = {version_of(number): number for number in range(100)}
     newest = -1 if first else numbers[kept.newest]

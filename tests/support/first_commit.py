@@ -1,4 +1,4 @@
-"""What the first commit of a table says of the table, changed by hand to what no statement of open-source Delta gives it."""
+"""Changes the first commit of a table by hand: it then declares what no statement of open-source Delta can declare."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,8 @@ class Declared:
     """What a table declares.
 
     Args:
-        features: The table features that readers and writers need; None: as they were.
-        of_writers: Those that only writers need.
+        features: The table features that readers and writers need; None leaves them unchanged.
+        of_writers: The features that only writers need.
         properties: Further properties.
     """
 
@@ -38,7 +38,7 @@ CATALOG_COMMITS = {
 
 
 def declare(table: Path, declared: Declared) -> None:
-    """Changes what the table declares; before anybody has read it, because Delta remembers."""
+    """Changes what the table declares. The table must not have been read before, because Delta caches its log."""
     log = table / "_delta_log"
     first = log / f"{0:020}.json"
     actions = [json.loads(line) for line in first.read_text().splitlines()]
@@ -51,7 +51,7 @@ def declare(table: Path, declared: Declared) -> None:
             action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, **names}
         if "commitInfo" in action:
             action["commitInfo"]["inCommitTimestamp"] = action["commitInfo"]["timestamp"]
-    actions.sort(key=lambda action: "commitInfo" not in action)  # as a log with times of its own begins
+    actions.sort(key=lambda action: "commitInfo" not in action)  # first, if commits carry times
     first.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
     for checksum in [*log.glob("*.crc")]:
         checksum.unlink()

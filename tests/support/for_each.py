@@ -1,4 +1,4 @@
-"""A law said of each element of a closed set is one test, which reports every element that breaks it."""
+"""A law about each element of a closed set is one test, which reports every element that breaks it."""
 
 import inspect
 from collections.abc import Callable, Iterable

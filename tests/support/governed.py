@@ -1,7 +1,7 @@
-"""A Spark that somebody else governs: a gateway before a Connect server, with walls that can each be put up alone.
+"""A Spark that a platform governs: a gateway in front of a Connect server, with walls that can be put up one by one.
 
-What passes is the real server's work. What a wall refuses is answered on the wire as the platform answers it; the table
-of walls, with the public sources of their answers, is in docs/how-to/platforms.md.
+The real server answers each request that passes. A request that a wall refuses gets the platform's answer on the wire.
+The table of walls, with the public sources of their answers, is in docs/how-to/platforms.md.
 """
 
 import gc
@@ -35,14 +35,14 @@ SETTABLE = frozenset(
 )
 _MODE: Any = commands.WriteOperation
 _READABLE = ("spark.sql.", "spark.python.")
-"""What the client itself asks for has names like these; of other settings a platform may not even tell the value."""
+"""The client itself reads settings with these prefixes; a platform may not even show the values of other settings."""
 _SET = re.compile(r"\s*SET\s+(?:`([^`]+)`|(\S+?))\s*=", re.IGNORECASE)
 _MODIFIES = re.compile(r"\s*(?:INSERT|MERGE|UPDATE|DELETE|ALTER|OPTIMIZE|REORG|VACUUM)\b", re.IGNORECASE)
 _JVM = re.compile(r"\b(?:java_method|reflect|try_reflect)\s*\(", re.IGNORECASE)
 
 
 class Wall(Enum):
-    """What a platform refuses, by the name that LAKEHOUSE_WALLS and the table of the document have."""
+    """What a platform refuses, by the name that it has in LAKEHOUSE_WALLS and in the table of that page."""
 
     GLOBAL_VIEWS = "global views"
     SETTINGS = "settings"
@@ -54,7 +54,7 @@ class Wall(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the platform says: an error class, its sentence and its SQLSTATE."""
+    """The answer of the platform: an error class, its message and its SQLSTATE."""
 
     condition: str
     sentence: str
@@ -121,7 +121,7 @@ def _of_plan(plan: Any, walls: Collection[Wall], settable: Collection[str]) -> A
 
 
 def _adds_rows(command: Any) -> bool:
-    """Whether a command writes rows to a table that may be there; who creates a table may write to it."""
+    """Whether a command may write rows to an existing table; the creator of a new table may write to it."""
     mode = command.write_operation.mode
     return command.HasField("write_operation") and mode in (_MODE.SAVE_MODE_APPEND, _MODE.SAVE_MODE_OVERWRITE)
 
@@ -135,7 +135,7 @@ _REQUESTS: dict[str, Any] = {
 
 
 class Gateway(grpc.GenericRpcHandler):
-    """Passes every request on to a server, except those that a wall refuses, and all after a number of them.
+    """Passes every request on to a server, except requests that a wall refuses, and all requests after a given number.
 
     `asked` counts the requests.
     """
@@ -213,10 +213,10 @@ def _relay(error: Any, context: Any) -> None:
 def governed(
     walls: Collection[Wall], settable: Collection[str] = SETTABLE, left: int | None = None
 ) -> Generator[dict[int, Gateway]]:
-    """The library's own servers are reached through gateways from here on; the gateways by the ports of the servers.
+    """Within the block the library reaches its own servers through gateways; the gateways by the ports of the servers.
 
-    Cycles are collected where a client begins a session. In a thread of a gateway PySpark would ask the server to let
-    go of what was collected, and that thread would wait for itself.
+    Garbage is collected where a client begins a session. If it were collected in a thread of a gateway, PySpark would
+    ask the server there to release what was collected, and that thread would wait for itself.
 
     Args:
         walls: What is refused.

@@ -34,7 +34,7 @@ class History:
 
     @classmethod
     def parse(cls, said: Any) -> "History":
-        """From its fields as JSON has them."""
+        """Builds a history from its fields in JSON."""
         commits = (
             Commit(one["version"], one["says"], tuple((kind, tuple(row)) for kind, row in one["changes"]))
             for one in said["commits"]
@@ -42,7 +42,7 @@ class History:
         return cls(tuple(commits), tuple(map(tuple, said["rows"])))
 
     def violations(self, said: Iterable[Answer], source: Source) -> list[str]:
-        """What contradicts a serial history of what the writers were told."""
+        """What the table shows that contradicts each serial history of the writes that the writers were told of."""
         listed = list(said)
         kept = [Write(one.token, one.effect(source), one.version) for one in listed if one.kept]
         return violations(self.commits, self.rows, kept, [one.token for one in listed if not one.kept])

@@ -1,4 +1,4 @@
-"""A history as plain Python folds it from the states of its source: what `History` is held against."""
+"""A history that plain Python folds from the states of its source, to compare `History` with."""
 
 import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ def history_of(states: Iterable[State], tracked: Sequence[int]) -> list[tuple[An
 
     Args:
         states: The states of the source, the oldest first.
-        tracked: The places of the tracked values.
+        tracked: The positions of the tracked values in `State.rows`.
     """
     closed: list[tuple[Any, ...]] = []
     current: dict[Any, tuple[Any, Values]] = {}
@@ -48,7 +48,7 @@ def _same(before: Values, after: Values, tracked: Sequence[int]) -> bool:
 
 
 def states_of(lake: Lake, name: str) -> list[State]:
-    """The states of a table whose first column is its key, version by version, as Delta's time travel reads them."""
+    """The states of a table, version by version, read by Delta's time travel; the first column is the key."""
     states: list[State] = []
     last = -1
     for commit in lake.commits(name):

@@ -1,8 +1,8 @@
 """Writers of one table in one exact order: a rival commits at a chosen step of another write.
 
-Delta tells an observer of the thread about each step of a transaction, and waits for its answer. Ours, written in
-Python, lets the rival run to its end on another thread meanwhile. So nothing sleeps, polls or is left to luck. Classic
-Spark only: Delta's observer is a JVM object. At the phases of our own step things happen on any Spark.
+Delta calls an observer of the thread at each step of a transaction, and waits for its answer. The observer here is
+written in Python and lets the rival run to its end on another thread meanwhile. So nothing sleeps, polls or depends on
+luck. It needs classic Spark, because Delta's observer is a JVM object. `before` and `after` work on any Spark.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -54,7 +54,7 @@ def rivals(spark: SparkSession, *acts: Act, before: Step = "commit") -> Generato
 
     Args:
         spark: A classic session.
-        acts: The rivals, in order; later transactions are left alone.
+        acts: The rivals, in order; transactions beyond their number are not stopped.
         before: The step: "commit", when everything is written but the log, or "snapshot", when nothing is read yet.
 
     Yields:
@@ -90,20 +90,20 @@ def rivals(spark: SparkSession, *acts: Act, before: Step = "commit") -> Generato
 
 
 def before(phase: Phase, *acts: Act) -> AbstractContextManager[None]:
-    """While it is open, the n-th act happens when a phase of this thread begins for the n-th time.
+    """While the context is open, the n-th act happens when a phase of this thread begins for the n-th time.
 
-    The act is inside of what the phase does: what it raises is raised by the function whose phase it is. Before
-    "execute" the rows are compared and no transaction has begun.
+    The act runs inside the phase: what it raises is raised by the function of that phase. Before "execute" the rows
+    have been compared and no transaction has begun.
 
     Args:
         phase: The phase.
-        acts: What happens; nothing at later times.
+        acts: What happens; later phases beyond their number pass undisturbed.
     """
     return _at(PhaseBegan, phase, acts)
 
 
 def after(phase: Phase, *acts: Act) -> AbstractContextManager[None]:
-    """The same when a phase ends: after "execute" the statement has ended, and the log was not searched for it yet."""
+    """The same when a phase ends: after "execute" the statement has ended, and the log is not yet searched for it."""
     return _at(PhaseEnded, phase, acts)
 
 
@@ -118,7 +118,7 @@ def _at(kind: type[PhaseBegan | PhaseEnded], phase: Phase, acts: Sequence[Act]) 
 
 
 def raises(error: BaseException) -> Act:
-    """An act that fails: behind it nothing of the step happens, or its answer is lost."""
+    """An act that fails: the rest of the step does not happen, or its answer is lost."""
 
     def act() -> None:
         raise error

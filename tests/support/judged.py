@@ -1,4 +1,4 @@
-"""Tables whose rows are judged: assets that carry the rows of `src`, and conditions with what they mean in Python."""
+"""Assets for tables whose rows are judged, and conditions with their meaning in Python."""
 
 from collections.abc import Callable
 
@@ -18,11 +18,11 @@ CONDITIONS: dict[str, Holds] = {
 
 
 class KilledError(BaseException):
-    """What ends a run as a killed process does: nothing of the library catches it."""
+    """Ends a run as the kill of its process does: nothing in the library catches it."""
 
 
 def create_source(lake: Lake) -> None:
-    """`src`, with a row that is negative, and one without a value."""
+    """Creates `src` with a row of a negative value and a row without a value."""
     lake.create("src", [(1, "a", 5), (2, "a", -1), (3, "b", None), (4, "c", 9)], "id int, g string, v int")
 
 

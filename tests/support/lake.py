@@ -40,14 +40,14 @@ NO_WAIT = Clock(now=lambda: 0.0, sleep=lambda _: None, random=lambda: 0.0)
 
 
 def aged(lake: "Lake", name: str, days: int = 10) -> None:
-    """Lets the commits of a table be older than they are; Delta goes by the times of their files."""
+    """Makes the commits of a table look older; Delta goes by the modification times of their files."""
     then = time.time() - days * 86_400
     for file in (lake.root / name / "_delta_log").glob("*"):
         os.utime(file, (then, then))
 
 
 def cleaned(lake: "Lake", name: str) -> int:
-    """Commits until there is a checkpoint, and the log in front of it gone; its oldest version."""
+    """Commits until there is a checkpoint, and removes the log before it; the oldest version that is left."""
     while not (found := list((lake.root / name / "_delta_log").glob("*.checkpoint*.parquet"))):
         lake.sql(f"UPDATE {{{name}}} SET v = v + 1 WHERE id = 1")
     oldest = int(found[0].name.split(".")[0])
@@ -68,9 +68,9 @@ class Lake:
     Args:
         spark: The session.
         root: The directory of the tables.
-        retry: The policy of every commit.
-        keys: The key that a table declares, where it declares one.
-        trust_key: Whether readers believe it of tables that no asset writes.
+        retry: The retry policy of every commit.
+        keys: The declared key of each table that declares one.
+        trust_key: Whether readers trust the declared keys of tables that no asset writes.
     """
 
     spark: SparkSession
@@ -83,7 +83,7 @@ class Lake:
     evaluations: tuple[Evaluation, ...] = ()
 
     def hear(self, notice: Notice) -> None:
-        """A listener that keeps what is unexpected, apart from that what is just said, and the newest evaluation."""
+        """A listener that keeps warnings in `told`, other messages in `said`, and the newest evaluations."""
         if isinstance(notice, Message):
             (self.told if notice.level >= WARNING else self.said).append(notice.text)
         if isinstance(notice, Evaluated):
@@ -93,7 +93,7 @@ class Lake:
         return TableRef.at_path(name, str(self.root / name))
 
     def create(self, name: str, rows: Iterable[tuple[Any, ...]], schema: str, **properties: str) -> None:
-        """A table made by somebody else, with a change data feed."""
+        """Creates a table as another program would, with a change data feed."""
         if not properties and plain_tables.create(self.root / name, rows, _parse(schema)):
             return
         writer = self.values(rows, schema).write.format("delta")
@@ -123,7 +123,7 @@ class Lake:
         return self.spark.sql(f"SELECT {width} FROM VALUES ({'), ('.join(texts)}){where}").coalesce(1)
 
     def sql(self, statement: str, **tables: str) -> list[Row]:
-        """SQL with `{name}` for a table of the lake; interpreted, because Spark takes longer to compile it for few rows."""
+        """Runs SQL with `{name}` for a table of the lake; interpreted, which is faster for few rows than compiling."""
         names = {p.name: self.ref(p.name).identifier for p in self.root.iterdir() if p.is_dir()} | tables
         with interpreting(self.spark, Size(0, 0)):
             return self.spark.sql(statement.format(**names)).collect()
@@ -204,7 +204,7 @@ class Lake:
         retry: Retry | None = None,
         **options: Any,
     ) -> Outcome:
-        """One run of an asset: read, compute, commit; once more, as Dagster does it, if everything has to be compared."""
+        """Runs an asset: reads, computes, commits; runs it again, as Dagster does, if all rows have to be compared."""
         try:
             return self._materialized(asset, table, reads, retry, options)
         except UncomparedError as error:

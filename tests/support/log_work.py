@@ -1,4 +1,4 @@
-"""How much of logs is read, as a number that does not depend on the machine."""
+"""Counts the work of reading logs in numbers that do not depend on the machine."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Tables and what runs leave in them, written without Spark: real Delta commits, with marks."""
+"""Tables and what runs leave in them, as real Delta commits with marks, written without Spark."""
 
 import json
 import time
@@ -42,10 +42,10 @@ def run(
     query: QueryDigest | None = None,
     **definition: str,
 ) -> None:
-    """What a run of an asset leaves in its table: a commit with its mark, with rows or without; its definition part by part.
+    """Writes what a run of an asset leaves in its table: a commit with its mark, with rows or without.
 
-    Its inputs are called as their sources; `lookups` are those that it reads as a snapshot, `also` other
-    sources whose changes it reads.
+    Its inputs have the names of their sources; `lookups` are its snapshot inputs, `also` are further sources whose
+    changes it reads, and `definition` are the parts of its definition.
     """
     handed = {f"input {each}": each for each in (source, *lookups)}
     tables, path = {each: DeltaTable(str(root / each)) for each in (source, *also)}, root / name

@@ -1,4 +1,4 @@
-"""A process of its own that materializes one table: `python -m tests.support.materializing_process ROOT`; prints what was written."""
+"""A process that materializes one table and prints the result: `python -m tests.support.materializing_process ROOT`."""
 
 import sys
 

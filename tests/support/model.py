@@ -31,7 +31,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Move:
-    """The row changes its group."""
+    """Moves the row to another group."""
 
     id: int | None
     k: Any
@@ -39,7 +39,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Rekey:
-    """The row changes its key."""
+    """Gives the row another key."""
 
     id: int | None
     to: int | None
@@ -67,7 +67,7 @@ class Optimize:
 
 @dataclass(frozen=True)
 class Rename:
-    """The dimension's name of a group."""
+    """Renames a group in the dimension."""
 
     k: Any
     name: str
@@ -91,7 +91,7 @@ edits = st.one_of(
 
 
 def after(edit: Any, src: dict[int | None, Row]) -> dict[int | None, Row]:
-    """The rows of the source after an edit of them; the same where the edit does not apply."""
+    """The rows of the source after an edit; unchanged where the edit does not apply."""
     match edit:
         case Insert(row) if row[0] not in src:
             return src | {row[0]: row}
@@ -113,7 +113,7 @@ def after(edit: Any, src: dict[int | None, Row]) -> dict[int | None, Row]:
 
 @dataclass
 class Model:
-    """The source and the dimension, twice: as dictionaries, and as the Delta tables `src` and `dim`."""
+    """The source and the dimension, each both as a dictionary and as a Delta table (`src` and `dim`)."""
 
     lake: Lake
     src: dict[int | None, Row] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class Model:
                 self._write("overwrite", "src", new, SRC)
             case MergeRows(new) if new:
                 self.lake.values(new, SRC).createOrReplaceTempView("new_rows")
-                # The columns by name: the table may have got one more.
+                # By column names, because the table may have got another column.
                 self.lake.sql(
                     "MERGE INTO {src} t USING new_rows s ON t.id <=> s.id WHEN MATCHED THEN UPDATE SET "
                     "t.k = s.k, t.v = s.v WHEN NOT MATCHED THEN INSERT (id, k, v) VALUES (s.id, s.k, s.v)"

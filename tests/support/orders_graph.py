@@ -1,4 +1,4 @@
-"""A graph that follows the orders which another program writes, and what its tables must hold."""
+"""A graph that follows orders written by another program, and what its tables must hold."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -39,7 +39,7 @@ EDITS = (
     "INSERT INTO {orders} VALUES (2, 'c', 40), (5, 'c', 500)",
     "DELETE FROM {orders} WHERE id = 5",
 )
-"""What becomes of them, as often as one likes."""
+"""Edits of the orders, which can be repeated any number of times."""
 
 
 def in_schema(schema: str) -> list[dg.AssetsDefinition | dg.AssetSpec]:
@@ -68,7 +68,7 @@ def wrong(rows: Callable[[str], Iterable[tuple[Any, ...]]]) -> list[str]:
 
 
 def replayed(changes: Iterable[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
-    """The orders that a log of changes leads to: a change that is lacking, or there twice, leads elsewhere."""
+    """The orders that result from a log of changes; a missing or repeated change gives other orders."""
     signs = {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}
     orders = Counter[tuple[Any, ...]]()
     for *row, change, _version, _timestamp in changes:

@@ -1,4 +1,4 @@
-"""Tables that own the rows of some days, of each kind of write that can; and an oracle that keeps the frozen rows."""
+"""Tables that own the rows of some days, one for each kind of write that can; an oracle that keeps the frozen rows."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -59,7 +59,7 @@ def foremost(orders: Changes) -> View:
 
 
 def by_city(orders: Changes, customers: Changes) -> Merge:
-    """A corrected dimension reaches its facts by `via`."""
+    """A correction in the dimension reaches its facts by `via`."""
     of_customers = customers.touched("id").via(orders.source.selectExpr("customer AS id", "day"), "day")
     touched = orders.touched("day") | of_customers
     joined = touched.of(orders.source).join(customers.source.withColumnRenamed("id", "customer"), "customer")
@@ -67,7 +67,7 @@ def by_city(orders: Changes, customers: Changes) -> Merge:
 
 
 def by_customer(orders: Changes) -> Merge:
-    """Its keys are touched by a column outside of the key, and a row's side goes by another such column."""
+    """A column outside the key touches keys, and another column outside it decides whether a row is owned."""
     touched = orders.touched("customer")
     return Merge(touched.rows.select("id", "day", "customer"), touched)
 
@@ -111,7 +111,7 @@ def _joined(orders: Iterable[Row], customers: Iterable[Row]) -> list[tuple[tuple
 
 @dataclass(frozen=True)
 class Kept:
-    """A table: its asset, its key, the place of the day in its rows, and what a recompute gives, in plain Python."""
+    """A table: its asset, its key, the position of the day in its rows, and its recompute in plain Python."""
 
     asset: Callable[..., Any]
     key: tuple[str, ...]
@@ -189,14 +189,14 @@ TABLES = (
 
 
 def drawn(chance: Random, number: int) -> tuple[Kept, ...]:
-    """Some tables at random, each after the table that it reads."""
+    """Random tables, each after the table that it reads."""
     names = {name for kept in chance.sample(TABLES, number) for name in (kept.name, kept.of)}
     return tuple(kept for kept in TABLES if kept.name in names)
 
 
 @dataclass
 class OwnedHouse:
-    """The sources, the day of the next run, what the tables own, and what they must hold."""
+    """The sources, the day of the next run, the rows that the tables own, and the rows that they must hold."""
 
     lake: Lake
     kept: tuple[Kept, ...] = TABLES
@@ -247,7 +247,7 @@ class OwnedHouse:
         self.lake.sql(f"UPDATE {{orders}} SET {column} = {literal(value)} WHERE id = {id_}")
 
     def move(self, customer: int, city: str) -> None:
-        """Corrects a dimension: each day of the customer would get other rows."""
+        """Corrects a dimension, after which a recompute gives other rows for each day of the customer."""
         self.customers[customer] = (customer, city)
         self.lake.sql(f"UPDATE {{customers}} SET city = '{city}' WHERE id = {customer}")
 
@@ -255,7 +255,7 @@ class OwnedHouse:
         self.delete([id_ for id_, order in self.orders.items() if order[1] < before])
 
     def run(self, thaw: tuple[date, date] | None = None, **options: Any) -> dict[str, Outcome]:
-        """One run of each table, each of which then holds what the oracle says."""
+        """Runs each table once, and checks its rows against the oracle after the run."""
         return {kept.name: self.run_one(kept, thaw, **options) for kept in self.kept}
 
     def run_one(
@@ -304,7 +304,7 @@ class OwnedHouse:
         return any(row[0] in stored and is_owned(row) != is_owned(stored[row[0]]) for row in self.rows_of(kept))
 
     def expected(self, kept: Kept, thaw: tuple[date, date] | None) -> list[Row]:
-        """Inside, what a recompute gives; outside, what was there. A first run computes everything."""
+        """Owned rows from a recompute, frozen rows as the table had them; a first run computes all rows."""
         rows = self.rows_of(kept)
         if kept.name not in self.due or kept.of != "orders":
             return rows
@@ -317,14 +317,14 @@ class OwnedHouse:
         self.versions[kept.name, self.lake.version(kept.name)] = self.due[kept.name], last
 
     def restore(self, back: int) -> None:
-        """Takes each table back by some versions, to what it held then."""
+        """Restores each table to some versions ago, together with the rows that it must hold."""
         for kept in self.kept:
             at = [version for name, version in self.versions if name == kept.name][-1 - back]
             self.lake.sql(f"RESTORE TABLE {{{kept.name}}} TO VERSION AS OF {at}")
             self.due[kept.name], self.last[kept.name] = self.versions[kept.name, at]
 
     def act(self, chance: Random) -> str:
-        """Something that happens at random, to the sources or to the tables."""
+        """Does something random to the sources or to the tables; what it was."""
         next_id = max(self.orders, default=0) + 1
         frozen = [id_ for id_, order in self.orders.items() if order[1] < self.edge]
         word = chance.choice(

@@ -1,4 +1,4 @@
-"""Partition definitions of every kind, the values that their columns may hold, and how logs write those. No Spark."""
+"""Partition definitions of every kind, the values of their columns, and how logs write these values; without Spark."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,21 +23,21 @@ from tests.support.predicates import Test, selects
 Definition: TypeAlias = dg.PartitionsDefinition[Any]
 
 ZONES = ["UTC", "America/New_York", "Europe/Berlin", "Asia/Kolkata", "Australia/Sydney"]
-"""None of which clocks are set by half an hour (Lord Howe): Dagster lists hours there that it then does not know."""
+"""Not Lord Howe, whose clocks are set by half an hour: Dagster lists hours there that it then does not know."""
 STARTS = [*map(datetime.fromisoformat, ("2026-01-01", "2026-03-06", "2026-03-27", "2026-10-23", "2026-04-03"))]
-"""Days before clocks are set in one of the zones, and one day like others."""
+"""Days shortly before clocks are set in one of the zones, and one ordinary day."""
 DAY_FORMATS = [None, "%Y-%d-%m", "%Y%m%d", "%d.%m.%Y"]
 CRONS = ["0 6,18 * * *", "30 4 * * 1-5", "15 3 1,16 * *", "*/20 * * * *", "0 0,23 * * *"]
 NAMES = ["01", "1", "a", "A", "10", "-5", "007", "true", "FALSE", "2026-01-02", "2026-02-01", "é b", "300", "x/y=%20"]
 SHOPS = "shops"
-"""The name of the dynamic partitions, whose keys are in an instance."""
+"""The name of the dynamic partitions; a Dagster instance has their keys."""
 TIME_TYPES = ["string", "date", "timestamp", "timestamp_ntz", "int", "bigint", "smallint"]
 NAME_TYPES = ["string", "int", "bigint", "smallint", "tinyint", "date", "boolean"]
 
 
 @st.composite
 def of_time(draw: st.DrawFn) -> dg.TimeWindowPartitionsDefinition:
-    """Few partitions, at times when something happens to clocks."""
+    """A definition of few partitions, around times when clocks are set."""
     start, zone = draw(st.sampled_from(STARTS)), draw(st.sampled_from(ZONES))
     minute, hour = draw(st.sampled_from([0, 0, 17])), draw(st.sampled_from([0, 0, 1, 2, 5, 23]))
     kind = draw(st.sampled_from(["daily", "weekly", "monthly", "hourly", "cron"]))
@@ -90,12 +90,12 @@ def of_several() -> st.SearchStrategy[dg.MultiPartitionsDefinition]:
 
 
 def types_of(definition: Definition) -> Sequence[str]:
-    """The types of column for which a definition could be meant."""
+    """The column types for which a definition could be meant."""
     return TIME_TYPES if isinstance(definition, dg.TimeWindowPartitionsDefinition) else NAME_TYPES
 
 
 def fitting_types_of(definition: Definition) -> Sequence[str]:
-    """The types of column of which some key of a definition is a value."""
+    """The column types that can hold at least one key of a definition."""
     if isinstance(definition, dg.DynamicPartitionsDefinition):
         return ["string", "int", "smallint", "date"]
     keys, fitting = definition.get_partition_keys(), ["string"]
@@ -108,7 +108,7 @@ def fitting_types_of(definition: Definition) -> Sequence[str]:
 
 
 def values_of(definition: Definition, column_type: str) -> list[Any]:
-    """What a column may hold: within each partition, at its edges, and beyond all of them."""
+    """Values that a column may hold: within each partition, at its edges, and outside all partitions."""
     keys = definition.get_partition_keys()
     if column_type in ("date", "timestamp", "timestamp_ntz") and isinstance(
         definition, dg.TimeWindowPartitionsDefinition
@@ -141,7 +141,7 @@ def _times(definition: dg.TimeWindowPartitionsDefinition, keys: Iterable[str], c
 
 
 def texts_of(value: Any) -> Mapping[str, str | None]:
-    """A value as a log has it, by who writes it."""
+    """The text of a value in a log, by the writer of the log."""
     match value:
         case None:
             return {"any": None}
@@ -200,12 +200,12 @@ class Sales:
         )
 
     def some(self) -> st.SearchStrategy[list[tuple[Any, ...]]]:
-        """Partition values of new rows."""
+        """Draws partition values of new rows."""
         columns = [st.sampled_from(values_of(of, self.types[name])) for name, of in self._dimensions()]
         return st.lists(st.tuples(*columns), min_size=2, max_size=5)
 
     def within(self) -> st.SearchStrategy[tuple[Any, ...]]:
-        """Partition values of a new row that some run selects."""
+        """Draws partition values of a new row that belongs to the slice of some run."""
         columns = list[st.SearchStrategy[Any]]()
         for name, dimension in self._dimensions():
             kind, table = self.types[name], Table(partition_by=name)
@@ -223,7 +223,7 @@ class Sales:
         return [(self.columns[0], self.definition)]
 
     def added(self, values: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:
-        """New rows of some partition values, as dictionaries."""
+        """Adds a new row for each tuple of partition values; the new rows, as dictionaries."""
         rows = list[dict[str, Any]]()
         for each in values:
             self.written += 1

@@ -1,8 +1,8 @@
-"""A code location for `dagster dev`: a source that another Spark writes, a table of it, and sums of that.
+"""A code location for `dagster dev`: a source that another Spark writes, a table of its rows, and a table of sums.
 
-FOLLOWED says what starts runs, the automation conditions or the sensor; SOURCE is the directory of the source. With
-PARTITIONED there is a table with partitions, too, with EXPECTED one that expects something of its rows. TABLES is the root of the tables if that is not LAKEHOUSE_ROOT; STORE
-and SPARK are what reads its logs and its rows, as JSON.
+FOLLOWED names what starts runs: the automation conditions or the sensor. SOURCE is the directory of the source. With
+PARTITIONED there is also a table with partitions, with EXPECTED a table with expectations. TABLES is the root of the
+tables if that is not LAKEHOUSE_ROOT. STORE and SPARK are the options, as JSON, to read its logs and its rows.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Tables of plain columns, written and read without Spark: in milliseconds, and by somebody else's code.
+"""Tables of plain columns, written and read without Spark: in milliseconds, and without the library's code.
 
-What a test begins with and what it looks at in the end are not its subject; the same through Spark is most of its time.
+To create the first rows of a test and to read its result is not its subject, but takes most of its time through Spark.
 """
 
 import json
@@ -26,16 +26,16 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 
 
 def create(path: Path, rows: Iterable[tuple[Any, ...]], schema: StructType) -> bool:
-    """A table with a change data feed; False where its columns are not plain."""
+    """Creates a table with a change data feed; False, and nothing is done, where its columns are not plain."""
     found, listed = _plain(json.loads(schema.json())), list(rows)
-    if found is not None and not listed:  # a write without rows does not say that it has none
+    if found is not None and not listed:  # a write without rows does not record a row count
         DeltaTable.create(str(path), pa.schema(list(found.items())), configuration=FEED)
         return True
     return found is not None and _write(path, listed, found, configuration=FEED)
 
 
 def insert(path: Path, rows: Iterable[tuple[Any, ...]]) -> bool:
-    """One commit with the rows; False where the table is not plain."""
+    """Appends the rows in one commit; False, and nothing is done, where the table is not plain."""
     found = _described(path)
     return found is not None and _write(path, rows, found, mode="append")
 
@@ -60,7 +60,7 @@ def _write(path: Path, rows: Iterable[tuple[Any, ...]], columns: Mapping[str, pa
 
 
 def _described(path: Path) -> dict[str, pa.DataType] | None:
-    """The columns of a plain table; None for any other, or where a part of its log is gone."""
+    """The columns of a plain table; None if the table is not plain or a part of its log is gone."""
     files = log_files(path)
     if [int(file.stem) for file in files] != list(range(len(files))):
         return None

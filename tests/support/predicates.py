@@ -11,7 +11,7 @@ Test: TypeAlias = Callable[[Row], bool]
 
 
 def selects(predicate: str) -> Test:
-    """Whether a predicate of values, ranges and their combinations holds of a row; times with a zone are moments."""
+    """Tests rows for a predicate of values, ranges and their combinations; times with a zone are moments."""
     parser = _Parser([*tokens(predicate)])
     test = parser.any_of()
     assert not parser.left, f"not read to its end: {parser.left}"

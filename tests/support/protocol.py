@@ -1,8 +1,8 @@
 """The protocol of marks, epochs and meeting points as a small state machine, explored to its last state.
 
-Tables `a` and `b` append the commits of `src`, and `m` appends what both appended; two writers, who may die at any step; a
-RESTORE of `a`. What a table holds is how often it has each commit of `src`, of `m` by each of its inputs. How far a run
-reads, and which epoch it claims, is decided by the code under test, over logs in memory.
+Tables `a` and `b` append the commits of `src`, and `m` appends what both appended. There are two writers, who may die
+at any step, and a RESTORE of `a`. A table is modelled by how often it has each commit of `src`; `m` counts by input.
+The code under test decides, over logs in memory, how far a run reads and which epoch it claims.
 """
 
 from collections.abc import Iterator
@@ -21,17 +21,17 @@ from tests.support.commits import TABLE_ID, History
 INPUTS = {"a": ("src",), "b": ("src",), "m": ("a", "b")}
 EDITS, VERSIONS = 2, {"a": 3, "b": 2, "m": 2}
 Counts = tuple[tuple[int, ...], ...]
-"""How often a table has each commit of `src`, by each way."""
+"""How often a table has each commit of `src`, for each way that leads to it."""
 
 
 class Version(NamedTuple):
-    """A version of a table: its mark, or the version that a RESTORE restored; and what the table holds."""
+    """A version of a table: its mark, or the version that a RESTORE brought back; and what the table holds."""
 
     mark: str | None
     restored: int | None
     holds: Counts
     is_sound: bool
-    """Whether nobody restored the table between the plan of the commit and the commit."""
+    """Whether the table was not restored between the plan of the commit and the commit."""
 
 
 class Plan(NamedTuple):
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that lasts, and what the writers have in mind; `beside` are positions that are kept beside the commits."""
+    """Everything durable, and what the writers plan; `beside` are positions that are kept outside the commits."""
 
     head: int = 0
     tables: tuple[tuple[Version, ...], ...] = ((), (), ())
@@ -83,7 +83,7 @@ class Machine:
     """The protocol.
 
     Args:
-        mistake: What is done wrong; nothing if it is empty.
+        mistake: What the protocol does wrong; empty for the right protocol.
     """
 
     mistake: str = ""
@@ -188,7 +188,7 @@ class Machine:
                             writers=tuple(begun if i == writer else w for i, w in enumerate(state.writers))
                         )
                 if state.writers[writer + 1 :]:
-                    break  # the writers are alike
+                    break  # the writers are interchangeable
                 continue
             committed = self.commit(state, writer)
             if self.mistake == "position beside the commit" and committed.tables != state.tables:
@@ -205,7 +205,7 @@ class Machine:
                 yield state._replace(tables=((*state.tables[0], restored), *state.tables[1:]), restores=1)
 
     def why_wrong(self, state: State) -> str | None:
-        """What a state breaks: no lost or doubled change, no torn read."""
+        """Why a state is wrong: a lost or doubled change, or a torn read; None if it is right."""
         standings = self.standings(state)
         for name in NAMES:
             versions = state.tables[NAMES.index(name)]
@@ -223,12 +223,12 @@ class Machine:
         return None
 
     def run(self, state: State, name: str) -> State:
-        """A run from its plan to its commit, while nobody else does anything."""
+        """A run from its plan to its commit, while no other writer does anything."""
         plan = self.plan(state, name)
         return state if plan is None else self.commit(state._replace(writers=(plan, *state.writers[1:])), 0)
 
     def why_stuck(self, state: State) -> str | None:
-        """Whether the tables do not move on: while the source does, by a run of each sibling; and when it rests."""
+        """Why tables get stuck: `m` when the source moves and each sibling runs, or any table when the source rests."""
         if any(not version.is_sound for versions in state.tables for version in versions):
             return None
         moved = state
@@ -247,7 +247,7 @@ class Machine:
 
 
 def explore(machine: Machine) -> tuple[int, str | None]:
-    """How many states there are, and what is wrong in the first that is."""
+    """How many states were visited, and why the first wrong state is wrong; None if none is."""
     seen, ahead, judged = {State()}, [State()], set[State]()
     while ahead:
         state = ahead.pop()

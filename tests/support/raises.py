@@ -1,4 +1,4 @@
-"""Which error is raised, by its code."""
+"""Expects an error by its code."""
 
 import pytest
 
@@ -6,5 +6,5 @@ from lakehouse.errors import LakehouseError
 
 
 def raises_code(*codes: str, match: str | None = None) -> pytest.RaisesExc[LakehouseError]:
-    """One of the errors with these codes. A class is a subject, and a code says which of its errors is meant."""
+    """Expects one of the errors with these codes. A class covers a subject; the code names one error of the class."""
     return pytest.raises(LakehouseError, match=match, check=lambda error: error.code in codes)

@@ -1,4 +1,4 @@
-"""Random queries, composed of every operator, over small tables that have columns in common."""
+"""Random queries, composed of all operators, over small tables with common columns."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,13 +35,13 @@ class Part:
 
 
 class RandomQueries:
-    """Queries by a source of chance."""
+    """Draws queries."""
 
     def __init__(self, random: Random) -> None:
         self.random, self.aliases = random, 0
 
     def query(self, depth: int) -> str:
-        """A query of at most so many operators above each other."""
+        """A query in which at most `depth` operators are nested."""
         while len(sql := self.text(depth).sql) > LONGEST:
             pass
         return sql
@@ -115,7 +115,7 @@ class RandomQueries:
         return Text(", ".join(f"{e} AS {name}" for e, name in zip(expressions, names, strict=True)), names)
 
     def some(self, columns: list[str], least: int = 1, most: int = 4) -> list[str]:
-        """Some of the columns; now and then an expression over one."""
+        """Some of the columns, now and then an expression over a column instead."""
         count = min(len(columns), self.random.randint(least, most))
         return [self.computed(one) if self.happens(0.15) else one for one in self.random.sample(columns, count)]
 
@@ -281,7 +281,7 @@ class WiderQueries(RandomQueries):
         return Text(f"SELECT {listed.sql} FROM {part.sql} GROUP BY {by}", listed.columns)
 
     def sets(self, groups: list[str]) -> str:
-        """ROLLUP, CUBE or GROUPING SETS of all of the columns, or of those behind the first."""
+        """ROLLUP, CUBE or GROUPING SETS of all columns, or of all but the first."""
         before = [] if len(groups) == 1 or self.happens(0.5) else groups[:1]
         of = groups[len(before) :]
         kind = self.random.choice(["ROLLUP", "CUBE", "GROUPING SETS"])

@@ -1,4 +1,4 @@
-"""A run that is about to commit, and what the log says of it afterwards: for the tests with rivals."""
+"""A run that is about to commit, and its commits in the log afterwards: for the tests with rivals."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,13 +30,13 @@ def whole(src: DataFrame) -> Overwrite:
 
 
 COPIED = [(1, "a", 11), (3, "a", 30), (4, "c", 40)]
-"""What `copy` holds once a run in `moved_lake` has committed."""
+"""The rows of `copy` after a run in `moved_lake` has committed."""
 
 
 def ready(
     lake: Lake, asset: Callable[..., Any] = copy, table: Table = KEYED, **options: Any
 ) -> tuple[Materialization, Write]:
-    """A run that has read its inputs and called its asset, and has only to commit."""
+    """A run that has read its inputs and called its asset, and has yet to commit; and its write."""
     step = lake.begin(asset, table, **options)
     return step, asset(**lake.read(step, asset))
 

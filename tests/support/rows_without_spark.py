@@ -1,4 +1,4 @@
-"""Rows and keys for tests without Spark, in which nothing looks at them."""
+"""Stand-ins for rows and keys, for tests without Spark in which nothing looks at them."""
 
 from pyspark.sql import DataFrame
 

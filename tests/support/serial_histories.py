@@ -1,8 +1,8 @@
-"""Whether a table's concurrent history is that of some serial one: an independent judge, in plain Python.
+"""Whether a table's concurrent history equals some serial history: an independent judge, in plain Python.
 
-It knows nothing of the library. It is told what the writers were promised (each acknowledged write as a function from
-the rows before it to the rows after it, and the word by which its commit is known), and what the table shows: its
-commits, its change data feed, its rows.
+It uses nothing of the library. It is given what the writers were promised (each acknowledged write as a function from
+the rows before it to the rows after it, and the token that its commit carries), and what the table shows: its commits,
+its change data feed, its rows.
 """
 
 from collections import Counter
@@ -15,12 +15,12 @@ Rows: TypeAlias = Counter[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Write:
-    """A write that its writer was told is in the table.
+    """An acknowledged write.
 
     Args:
         token: The word that its commit carries.
         effect: What it makes of the rows that it found.
-        version: The version that the writer was told, where it was.
+        version: The version that the writer was told; None if it was not told any.
     """
 
     token: str
@@ -30,7 +30,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Commit:
-    """One version, as the log and the feed show it: what it says of itself, and (change type, row) of each change."""
+    """One version, as the log and the feed show it: its `userMetadata`, and (change type, row) of each change."""
 
     version: int
     says: str
@@ -46,7 +46,7 @@ def violations(
         commits: The table's versions.
         rows: What the table holds in the end.
         acknowledged: The writes that were reported as committed.
-        refused: The words of writes that were reported as not committed.
+        refused: The tokens of writes that were reported as not committed.
     """
     line = sorted(commits, key=lambda commit: commit.version)
     writes = list(acknowledged)
@@ -63,7 +63,7 @@ def _gaps(line: list[Commit]) -> Iterator[str]:
 
 
 def _unanswered(line: list[Commit], writes: list[Write], refused: Iterable[str]) -> Iterator[str]:
-    """An acknowledged write is one commit, one that was refused is none, and no commit is nobody's."""
+    """An acknowledged write is in one commit, a refused one in none, and each commit with changes has its write."""
     for write in writes:
         found = [commit.version for commit in line if write.token in commit.says]
         if len(found) != 1:
@@ -79,7 +79,7 @@ def _unanswered(line: list[Commit], writes: list[Write], refused: Iterable[str])
 
 
 def _replayed(line: list[Commit], held: Rows, writes: list[Write]) -> Iterator[str]:
-    """Each version's feed leads from the rows before it to what its write promised, and the last one to the table."""
+    """Each version's feed leads from the rows before it to those its write promised; the last, to the table's."""
     rows: Rows = Counter()
     for commit in line:
         promised = rows

@@ -1,4 +1,4 @@
-"""A root, and processes of their own that use it on a machine without Java."""
+"""A root, and separate processes that use it as if on a machine without Java."""
 
 import json
 import os
@@ -39,7 +39,7 @@ class House:
         return answer(self.start(*arguments))
 
     def let_go(self, name: str, count: int) -> None:
-        """Let the writers of a history begin, when so many are ready."""
+        """Lets the writers of a history begin once `count` of them are ready."""
         start = self.root / f"{name}.start"
         deadline = time.monotonic() + 300
         while not start.exists() or len(list(start.iterdir())) < count:
@@ -48,7 +48,7 @@ class House:
         (start / "go").touch()
 
     def write(self, name: str, **columns: list[int]) -> None:
-        """A commit by another program than Spark."""
+        """Appends rows in a commit by delta-rs."""
         write_deltalake(str(self.root / name), pa.table(columns), mode="append", configuration=FEED)
 
     def version(self, name: str) -> int:
@@ -69,7 +69,7 @@ def answer(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All of the PATH but Java."""
+    """A directory with every program of the PATH except Java."""
     directory = tmp_path_factory.mktemp("programs")
     for folder in os.environ["PATH"].split(":"):
         for program in Path(folder).glob("*"):

@@ -1,4 +1,4 @@
-"""Graphs of tables as versions and what these stand for, without rows, logs and marks: the rules of agreement, told naively."""
+"""Graphs of tables, reduced to versions and what these stand for, with a naive form of the rules of agreement."""
 
 import itertools
 import random
@@ -17,9 +17,9 @@ class Graph:
     Args:
         inputs: What each table reads.
         head: The newest version of each source.
-        versions: Of each table: what each version stands for, and the version that it read of each input.
+        versions: For each version of each table: what it stands for, and the version that it read of each input.
         cut: Chooses the version of each input, instead of the naive search.
-        limit: Says how far a table may read, instead of the naive rule.
+        limit: Gives how far a table may read, instead of the naive rule.
     """
 
     inputs: Mapping[str, list[str]]
@@ -77,7 +77,7 @@ class Graph:
         return {source: max(version, last.get(source, -1)) for source, version in foremost.items()}
 
     def naive_cut(self, table: str, limit: Mapping[str, int]) -> Vector | None:
-        """Each input lowered one version after the other until all ways to a source end at one version."""
+        """The cut found by lowering each input version by version until all ways to a source end at one version."""
         names = self.inputs[table]
         cut = {name: self.newest(name) for name in names}
         bounds = [dict(limit)]
@@ -101,7 +101,7 @@ class Graph:
         return None
 
     def run(self, table: str) -> bool:
-        """One run of a table; whether it moved."""
+        """Runs a table; whether it moved on."""
         limit = dict(self.limit(self, table)) if self.limit is not None else self.naive_limit(table)
         cut = self.cut(self, table, limit) if self.cut is not None else self.naive_cut(table, limit)
         position = self.versions[table][-1][1] if self.versions[table] else dict.fromkeys(self.inputs[table], -1)
@@ -125,7 +125,7 @@ def random_graph(chance: random.Random, **rules: Any) -> Graph:
 
 
 def live(graph: Graph, chance: random.Random, rounds: int) -> Counter[str]:
-    """Runs in random order while sources move; then all that lead to a table once; then rest. What did not go well."""
+    """Runs in random order while sources move, then once all tables above each table, then at rest; counts failures."""
 
     def step(table: str) -> bool:
         for source in graph.head:

@@ -1,4 +1,4 @@
-"""Cases of a test that `make slow` alone runs."""
+"""Cases of a test that only `make slow` runs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,5 +11,5 @@ def slow(*values: Any, id: str | None = None) -> Any:  # noqa: A002  (pytest's o
 
 
 def all_but(quick: tuple[str, ...], cases: Mapping[str, Any]) -> list[Any]:
-    """The cases under their names, all of them slow but those that are named."""
+    """The cases by name; all are slow except those in `quick`."""
     return [pytest.param(value, id=name) if name in quick else slow(value, id=name) for name, value in cases.items()]

@@ -13,7 +13,7 @@ GRPC = "grpc._channel"
 def raised(
     name: str, text: str = "", *, module: str = CLASSIC, condition: str | None = None, cause: Any = None
 ) -> Exception:
-    """An exception as PySpark's classes look: classic ones keep the text in `_desc` and know a condition only at times."""
+    """An exception like PySpark's: classic classes keep the text in `_desc` and only sometimes have a condition."""
 
     def condition_(_: Exception) -> str | None:
         return condition

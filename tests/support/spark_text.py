@@ -1,4 +1,4 @@
-"""How Spark reads the text of a statement, as far as our names and literals go: an oracle, written from its grammar.
+"""How Spark reads names and literals in the text of a statement: an oracle, written from its grammar.
 
 Grammar: SqlBaseLexer.g4 (STRING_LITERAL, BACKQUOTED_IDENTIFIER); unescaping: SparkParserUtils.unescapeSQLString;
 substitution before all of that: VariableSubstitution, `${...}` anywhere in the text.

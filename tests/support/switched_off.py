@@ -1,4 +1,4 @@
-"""A rule of the plans of views, switched off in the source of its module, so that a test can show that it is seen."""
+"""Switches off a rule of the plans of views in its module's source, so that a test can show that this is noticed."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ RELOADED = ("lakehouse.views", "tests.support.views_in_duckdb")
 
 
 class _Finder(PathFinder):
-    """Finds one module with another source."""
+    """Finds one module with a replacement in its source."""
 
     def __init__(self, name: str, old: str, new: str) -> None:
         self.name, self.old, self.new = f"lakehouse.views.steps.{name}", old, new
@@ -38,7 +38,7 @@ class _Loader(SourceFileLoader):
 
 @contextmanager
 def switched_off(module: str, old: str, new: str) -> Iterator[ModuleType]:
-    """The tests' DuckDB, and what a run imports of views, over modules of their own, one of which has another source."""
+    """Loads `views_in_duckdb` and the views anew, with a replacement in the source of one module."""
     kept_modules = {name: each for name, each in sys.modules.items() if name.startswith(RELOADED)}
     for name in kept_modules:
         del sys.modules[name]

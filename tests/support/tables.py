@@ -1,4 +1,4 @@
-"""The tables that the tests of Dagster's path are about."""
+"""The tables of the tests that go through Dagster."""
 
 import datetime as dt
 
@@ -16,7 +16,7 @@ orders = dg.AssetSpec("orders", metadata=Table(key="id"))
 
 
 def carried(orders: Changes) -> Merge:
-    """What `copies` computes, for assets of a test's own."""
+    """The computation of `copies`, for assets that a test defines itself."""
     touched = orders.touched("id")
     return Merge(touched.rows, touched)
 
@@ -69,7 +69,7 @@ def two() -> int:
 
 @dg.graph_asset
 def number() -> int:
-    """No table: a graph of ops."""
+    """Not a table: a graph of ops."""
     return two()
 
 

@@ -1,4 +1,4 @@
-"""A test over many cases fails if one of them does, and names each that does."""
+"""A test over many cases fails if one of them fails, and names each case that fails."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The judge of the shop's tables names those that are wrong."""
+"""The judge of the shop's tables names the wrong tables."""
 
 from typing import Any
 

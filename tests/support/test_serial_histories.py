@@ -1,4 +1,4 @@
-"""The judge of concurrent histories goes red: each way to lose or double a write, on a history that was right."""
+"""The judge of concurrent histories goes red for each way to lose or double a write in a history that was right."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""One tick of a sensor, and what came of it."""
+"""One tick of a sensor, and its result."""
 
 import dagster as dg
 

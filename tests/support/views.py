@@ -19,7 +19,7 @@ STATUS, CITIES, SEGMENTS = ("open", "paid", "cancelled", None), ("Rome", "Oslo",
 
 @dataclass(frozen=True)
 class Kept:
-    """A query that is kept as a table.
+    """A query whose result is kept as a table.
 
     Args:
         name: The name of the table.
@@ -41,7 +41,7 @@ class Kept:
 
     @property
     def asset(self) -> Callable[..., View]:
-        """A function whose parameters are the tables of the query, as one writes it."""
+        """The asset as a user writes it: a function whose parameters are the tables of the query."""
         return asset_of(self.name, self.sql, self.tables)
 
 
@@ -199,7 +199,7 @@ VIEWS = [
         ("at", "status", "day"),
     ),
 ]
-"""Views that keys follow."""
+"""Views that are followed by touched keys."""
 
 
 @dataclass
@@ -260,7 +260,7 @@ class Shop:
         self.lake.sql(f"UPDATE {{orders}} SET amount = amount - 5 {where}")
 
     def expected(self, sql: str) -> list[tuple[Any, ...]]:
-        """The result of the query over the tables as they are, by views of the session instead of places in the text."""
+        """The query's result over the current tables; temporary views stand for the tables, so the text stays."""
         for table in TABLES:
             self.lake.frame(table).createOrReplaceTempView(table)
         rows = [tuple(row) for row in self.lake.spark.sql(sql).collect()]

@@ -1,4 +1,4 @@
-"""A view in DuckDB: its tables with what changed, its plans carried out, and what the query itself says."""
+"""A view in DuckDB: its tables and their changes, its plans carried out, and the result of the query itself."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ Schemas: TypeAlias = Mapping[str, Mapping[str, str]]
 
 
 class Searching(Enum):
-    """How rows are searched by keys: by literals, by the range of the keys (more rows than asked for), by a join."""
+    """How rows are found by keys: by literals, by the range of the keys (which finds more rows), or by a join."""
 
     LITERALS = "literals"
     RANGES = "ranges"
@@ -33,7 +33,7 @@ class Searching(Enum):
 
 @dataclass
 class Tables:
-    """Tables as they are now, and the rows that went and came since the last round."""
+    """The current tables, and the rows that went and came since the last round."""
 
     schemas: Schemas
     connection: duckdb.DuckDBPyConnection = field(default_factory=duckdb.connect)
@@ -51,7 +51,7 @@ class Tables:
         return self.connection.execute(sql, values or None).fetchall()
 
     def put(self, table: str, image: Image, rows: list[Row]) -> None:
-        """Makes these the rows of an image."""
+        """Replaces the rows of an image."""
         self.run(f"DELETE FROM {table}__{image.value}")
         if rows:
             row = f"({', '.join('?' * len(self.schemas[table]))})"
@@ -59,12 +59,12 @@ class Tables:
             self.run(f"INSERT INTO {table}__{image.value} VALUES {listed}", *(value for row in rows for value in row))
 
     def fill(self, table: str, rows: list[Row]) -> None:
-        """Makes these the rows of a table."""
+        """Replaces the rows of a table."""
         self.rows[table] = list(rows)
         self.put(table, Image.NOW, rows)
 
     def change(self, table: str, gone: list[Row], came: list[Row], through: list[Row]) -> None:
-        """Takes rows away and brings others; rows that came and went again are in both images."""
+        """Removes rows and adds rows; the rows `through` came and went again, so they are in both images."""
         self.put(table, Image.GONE, [*gone, *through])
         self.put(table, Image.CAME, [*came, *through])
         for row in gone:
@@ -103,7 +103,7 @@ class NewRow:
     """Random rows: few values, so that they meet; some NULL."""
 
     replaced: frozenset[str] = frozenset()
-    """Tables whose columns belong together, so that an update brings another row."""
+    """Tables whose columns belong together, so that an update replaces the whole row."""
 
     def __init__(self, schemas: Schemas, random: Random) -> None:
         self.schemas, self.random = schemas, random
@@ -120,7 +120,7 @@ class NewRow:
 
 
 class NewRowOfWarehouse(NewRow):
-    """Random rows of TPC-H's tables, of values that its queries look for; no NULL."""
+    """Random rows of TPC-H's tables, with values that its queries look for; no NULL."""
 
     NUMBERS: Mapping[str, tuple[float, ...]] = {
         "l_quantity": (3, 8, 15, 20, 151),
@@ -151,7 +151,7 @@ class NewRowOfWarehouse(NewRow):
 
 
 class WrongRowsError(AssertionError):
-    """The table is not what the query says."""
+    """The table does not hold the result of its query."""
 
 
 @dataclass
@@ -169,12 +169,12 @@ class ViewTable:
         self.plans: list[TouchedPlan | RowsPlan] = []
 
     def compute(self, name: str = "stored") -> None:
-        """Makes a table of what the query says."""
+        """Makes a table of the query's result."""
         sql = in_duckdb(self.query.text)
         self.tables.run(f"CREATE OR REPLACE TEMP TABLE {name} AS SELECT * FROM ({sql}) AS q({', '.join(self.names)})")
 
     def step(self, touch: tuple[str, ...], changed: set[str]) -> int:
-        """Replaces the rows of the touched keys; how many keys they are."""
+        """Replaces the rows of the touched keys; how many keys were touched."""
         plan = touched_plan(self.query, touch, changed, self.small)
         self.plans = [plan]
         if plan.whole:
@@ -215,7 +215,7 @@ class ViewTable:
         assert columns == list(step.columns or ("one_",)), (step.name, columns, step.columns)
 
     def check(self) -> None:
-        """Raises if the table is not what the query says."""
+        """Raises if the table does not hold the result of its query."""
         self.compute("recomputed")
         columns = ", ".join(self.comparable())
         differences = [
@@ -226,7 +226,7 @@ class ViewTable:
             raise WrongRowsError(f"missing {differences[0][:3]}, too many {differences[1][:3]}")
 
     def comparable(self) -> Iterator[str]:
-        """The columns; sums of numbers that are not whole to two digits."""
+        """The columns; sums that are not whole numbers are rounded to two digits."""
         for name, kind, *_ in self.tables.run("DESCRIBE recomputed"):
             rounds = self.approximate and ("DOUBLE" in kind or "DECIMAL" in kind)
             yield f"round({name}::DOUBLE, 2) AS {name}" if rounds else name
@@ -290,9 +290,9 @@ class ViewTable:
 
 
 def follow(table: ViewTable, random: Random, new_row: NewRow, rounds: int, *, most: int = 2) -> int:
-    """Lets a table follow random changes by columns of chance; how many steps it took, each of them right.
+    """Lets a table follow random changes by random columns; how many steps it took, each of them right.
 
-    In half of the rounds the plan is not told which tables have changed. All rows are computed where no keys follow.
+    In half of the rounds the plan is not given the tables that changed. Where no keys follow, all rows are computed.
     """
     names = [output.name for output in table.query.outputs]
     try:

@@ -1,4 +1,4 @@
-"""A tiny warehouse of TPC-H's tables: rows by a seed, of values that its queries look for, and random edits of them."""
+"""A tiny warehouse of TPC-H's tables: random rows with values that its queries look for, and random edits of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ SIZES = {
     "lineitem": 900,
 }
 WEIGHTS = {"partsupp": 3, "customer": 5, "orders": 5, "lineitem": 15}
-"""How many rows of a table an edit changes for one of the others."""
+"""How many rows of a table an edit changes for each row that it changes in any other table."""
 VALUES: dict[str, Sequence[Any]] = {
     "r_name": ("ASIA", "EUROPE", "AMERICA"),
     "n_name": ("FRANCE", "GERMANY", "BRAZIL", "CANADA", "INDIA", "CHINA", "JAPAN", "SAUDI ARABIA"),
@@ -59,7 +59,7 @@ VALUES: dict[str, Sequence[Any]] = {
 }
 MONTHS = [(1993, 8), (1993, 11), (1994, 3), (1994, 9), (1995, 2), (1995, 8), (1996, 1)]
 SMALL = ("region", "nation")
-"""Tables of which a change reaches much of most results; few rounds change them."""
+"""Tables whose changes reach large parts of most results; only few rounds change them."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Warehouse:
     """The rows of all tables.
 
     Args:
-        random: What they are made by.
+        random: Draws the rows and the edits.
     """
 
     random: Random
@@ -80,7 +80,7 @@ class Warehouse:
                 self.insert(table)
 
     def edit(self, most: int) -> None:
-        """Inserts, updates of any columns, moves to other keys and deletes, up to so many of each in a table."""
+        """Inserts, updates, moves to other keys and deletes: in each table up to `most`, times its weight, of each."""
         for table in SIZES:
             if table in SMALL and self.random.random() < 0.7:
                 continue
@@ -96,7 +96,7 @@ class Warehouse:
         del self.rows[table][self._one(table)]
 
     def update(self, table: str) -> None:
-        """Other values in one to three columns that are no part of the key: groups, joins, filters, sums."""
+        """Changes one to three columns outside the key, which queries group, join, filter or sum by."""
         key, new = self._one(table), self._row(table)
         columns = [name for name in SCHEMAS[table] if name not in KEYS[table]]
         changed = {
@@ -105,7 +105,7 @@ class Warehouse:
         self.rows[table][key] = {**self.rows[table][key], **changed}
 
     def move(self, table: str) -> None:
-        """A row under another key, with its other values."""
+        """Moves a row to another key; its other values stay."""
         key, new = self._one(table), self._row(table)
         if _key(table, new) not in self.rows[table]:
             moved = self.rows[table].pop(key) | {name: new[name] for name in KEYS[table]}
@@ -115,7 +115,7 @@ class Warehouse:
         return self.random.choice(list(self.rows[table]))
 
     def _row(self, table: str) -> Row:
-        """A new row; the keys of other tables in it are such as they have, or had."""
+        """A new row; it refers to keys that other tables have or had."""
         chosen = self._keys_of_others(table)
         columns = SCHEMAS[table].items()
         row = {name: chosen[name] if name in chosen else self._value(name, kind) for name, kind in columns}
@@ -142,7 +142,7 @@ class Warehouse:
                 return {f"{table[0]}_nationkey": one(1, 8)}
             case "partsupp":
                 return {"ps_partkey": one(1, 64), "ps_suppkey": one(1, 42)}
-            case "orders":  # a third of the customers has none
+            case "orders":  # a third of the customers have no orders
                 return {"o_custkey": 3 * one(0, 21) + one(1, 2)}
             case "lineitem":
                 part, supplier = self._one("partsupp")

@@ -1,4 +1,4 @@
-"""The ways in which rows are compared and replaced, where a test needs one of them whatever its rows are."""
+"""Ways in which rows are compared and replaced, for a test that needs one of them whatever its rows are."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from lakehouse.difference.row_comparison import local_difference
 
 
 def replace_in_one_pass(patched: pytest.MonkeyPatch) -> None:
-    """Rows are replaced by a join with the table, as if no predicate could list their keys."""
-    # No limit does that: with other limits the keys of rows to delete have no literals either, and that is a MERGE.
+    """Lets rows be replaced by a join with the table, as if no predicate could list their keys."""
+    # No limit has this effect: with lower limits the keys of rows to delete get no literals either, so a MERGE is used.
     patched.setattr(by_key._Whereabouts, "predicate", lambda *_: KeyPredicate("TRUE", is_exact=False))
 
 
@@ -20,9 +20,9 @@ def comparisons_by_scan(patched: pytest.MonkeyPatch) -> list[int]:
     comparisons = list[int]()
 
     def counted(asset: str, rows: Any, target: Any, *given: Any, **named: Any) -> Any:
-        comparisons.extend([] if target is None else [1])  # without a table nothing is scanned
+        comparisons.extend([] if target is None else [1])  # without a table there is no scan
         return local_difference(asset, rows, target, *given, **named)
 
-    # A scan that ends in the same statement as a join shows in nothing that a step says.
+    # A scan and a join may lead to the same statement, so no message of a step shows which of them it was.
     patched.setattr(row_comparison, "local_difference", counted)
     return comparisons

@@ -1,4 +1,4 @@
-"""Writers of one table `t`, each of which says what it was promised: threads of one JVM, or processes of one server."""
+"""Writers of one table `t`, as threads of one JVM or processes of one server; each reports what it was promised."""
 
 import random
 from collections import Counter
@@ -32,12 +32,12 @@ class Answer:
 
     Args:
         token: The word that its commit carries.
-        kept: Whether it was told that the table has it.
-        writer: Which of the writers it is: the name of the method.
+        kept: Whether it was told that the table has the commit.
+        writer: The writer, by the name of its method.
         g: The group that it writes.
-        number: Which of its commits, or which version of the source it has read up to.
-        version: The version that it was told, where it was.
-        lost: How many attempts rivals won before.
+        number: The number of its commit, or the version of the source that it has read up to.
+        version: The version that it was told; None if it was not told any.
+        lost: How many earlier attempts it lost to rivals.
     """
 
     token: str
@@ -77,7 +77,7 @@ def inserted(g: str, number: int) -> tuple[int, str, int]:
 
 
 class Source:
-    """What each version of the table `src` of three groups holds; the same for the same seed."""
+    """The rows of each version of the table `src`, which has three groups; the same seed gives the same rows."""
 
     def __init__(self, seed: int) -> None:
         chance = random.Random(seed)
@@ -98,7 +98,7 @@ class Source:
         lake.create("src", self.versions[0].values(), COLUMNS)
 
     def move(self, lake: Lake) -> None:
-        """The versions behind the first one."""
+        """Commits the versions after the first one."""
         for rows in self.versions[1:]:
             lake.values(rows.values(), COLUMNS).createOrReplaceTempView("new_src")
             lake.sql(
@@ -119,13 +119,13 @@ def slice_(g: str) -> Slice:
 
 @dataclass(frozen=True)
 class Writers:
-    """The writers; each method is one of them, and says what it was told of each of its commits."""
+    """The writers: each method is one, and yields what it was told about each of its commits."""
 
     lake: Lake
     table: Table
 
     def begin(self, source: Source) -> Iterator[Answer]:
-        """The table, with what the others need to be there: an UPDATE that finds nothing would be no commit."""
+        """Creates the table with the rows that the writers need: an UPDATE that finds nothing would not be a commit."""
         source.make(self.lake)
         yield from self.following("a", upto=0)
         yield from self.following("b", upto=0)
@@ -133,7 +133,7 @@ class Writers:
         source.move(self.lake)
 
     def following(self, g: str, upto: int = STEPS) -> Iterator[Answer]:
-        """Our asset in partition g: one version of the source a run, until it has read so far."""
+        """The asset in partition g, one source version per run until it has read `upto`."""
         read = -1
         while read < upto:
             step = self.lake.begin(follow, self.table, name="t", slice=slice_(g))
@@ -142,7 +142,7 @@ class Writers:
             yield self._commit(step, follow(**inputs), "following", g, read)
 
     def growing(self, g: str) -> Iterator[Answer]:
-        """Our asset in partition g, as an append of what the partition lacks."""
+        """An asset that appends to partition g the rows that it lacks."""
         for number in range(1, STEPS + 1):
 
             def grow(frame: DataFrame) -> Append:
@@ -169,7 +169,7 @@ class Writers:
             yield Answer(token, True, "inserting", g, number, lost=lost)
 
     def updating(self, g: str) -> Iterator[Answer]:
-        """Another program that updates what it finds, by UPDATE and by MERGE, and tries again when it lost."""
+        """Another program that updates the rows it finds, by UPDATE and by MERGE, and tries again after a conflict."""
         update = f"UPDATE {{t}} SET v = 2 * v + 1 WHERE g = '{g}'"
         merge = (
             f"MERGE INTO {{t}} t USING (SELECT '{g}' AS g) s ON t.g = s.g WHEN MATCHED THEN UPDATE SET v = 2 * t.v + 1"
@@ -185,7 +185,7 @@ class Writers:
         return iter(())
 
     def _foreign(self, statement: str) -> tuple[str, int]:
-        """Its commit's token, and how many attempts rivals won before."""
+        """Repeats a foreign statement until it commits; the commit's token, and how many attempts lost to rivals."""
         token, lost = uuid4().hex, 0
         spark: Any = self.lake.spark
         own = _clone(spark) if is_connect(spark) else spark.newSession()
@@ -202,7 +202,7 @@ class Writers:
                 return token, lost
 
 
-# Seven of them at once: a twin, an asset beside it, an append, three programs that are not ours.
+# Seven at once: an asset and its twin, the same asset in another partition, an append, and three foreign programs.
 CAST = (
     ("following", "a"),
     ("following", "a"),

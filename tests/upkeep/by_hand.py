@@ -1,4 +1,4 @@
-"""Upkeep of tables of a lake, as the command does it, without definitions."""
+"""Upkeep of the tables of a lake, as the command does it, without definitions."""
 
 import time
 from collections.abc import Callable
@@ -29,26 +29,26 @@ def readers_now(lake: Lake, table: str) -> Readers:
 
 
 def states(lake: Lake, table: str) -> dict[str, TableState]:
-    """What the readers of a table need of it."""
+    """The state of each reader of a table."""
     readers = readers_now(lake, table)
     return {reader.name: reader.state(readers.now) for reader in readers.readers}
 
 
 def look(lake: Lake, table: str, rules: Rules = EAGER) -> TableUpkeep:
-    """What a table needs."""
+    """The upkeep that a table needs."""
     needed = upkeep_of(log_of(lake, table), readers_now(lake, table), rules)
     assert needed is not None
     return needed
 
 
 def carry_out(lake: Lake, needed: TableUpkeep, count: int | None = None) -> None:
-    """Does what is due, or the first steps of that."""
+    """Does what is due, or its first steps."""
     worker = Worker(lake.spark, lake.ref(needed.table), "upkeep")
     assert worker.carry_out(needed, steps_of(needed.tasks).now[:count]) == ()
 
 
 def compares(lake: Lake, asset: Callable[..., Any], table: Table, name: str | None = None) -> bool:
-    """Runs an asset that follows one table; whether it read all of that table, because it could not read on."""
+    """Runs an asset that follows one table; returns whether it read all of that table, because it could not read on."""
     step = lake.begin(asset, table, name=name or asset.__name__)
     inputs = lake.read(step, asset)
     step.commit(asset(**inputs), lake.retry, NO_WAIT)

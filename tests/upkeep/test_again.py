@@ -71,7 +71,7 @@ def test_commits_without_rows_behind_it_change_nothing(root: Path) -> None:
 
 
 def test_a_table_that_somebody_else_has_changed_since_is_left_to_its_next_run(root: Path) -> None:
-    """That run looks at the commits between the mark and itself; behind a newer mark it would not see them."""
+    """That run looks at the commits between the mark and itself; with a newer mark it would not see them."""
     append(root, "copies", 7)
     set_back(root / "copies", 20)
     assert due(root) == []
@@ -85,7 +85,7 @@ def test_a_table_of_partitions_has_a_position_for_each(root: Path) -> None:
 
 @pytest.mark.parametrize("is_edited", [False, True])
 def test_an_archive_that_was_edited_before_its_newest_mark_is_left_alone(tmp_path: Path, *, is_edited: bool) -> None:
-    """A new mark would be planned behind the edit, and then nobody would see it."""
+    """A new mark would be planned after the edit, and then the edit would go unnoticed."""
     append(tmp_path, "orders", 1)
     run(tmp_path, "copies", "orders", log_after=-1)
     if is_edited:

@@ -46,7 +46,7 @@ def test_a_tenth_of_deleted_rows_is_rewritten(deleted: int | None, work: list[Up
 
 
 def test_a_file_that_costs_nothing_to_read_is_left_with_its_deleted_rows() -> None:
-    """Else a table of a hundred rows needed upkeep after every tenth deletion."""
+    """Otherwise a table of a hundred rows would need upkeep after every tenth deletion."""
     assert due([LiveFile(999_999, 100, deleted=99)]) == []
     assert due([LiveFile(1_000_000, 100, deleted=99)]) == [UpkeepWork.PURGE]
 
@@ -70,7 +70,7 @@ def test_a_task_says_why() -> None:
 
 
 def test_only_the_partitions_that_need_it_are_rewritten() -> None:
-    """What OPTIMIZE rewrites, REORG need not; files that OPTIMIZE leaves alone cost nothing."""
+    """REORG need not rewrite what OPTIMIZE rewrites; files that OPTIMIZE leaves alone cost nothing."""
     huge = LiveFile(2 << 30, 1_000_000, 200_000, "day = 2")
     live = [small(1)] * 16 + [replace(LARGE, partition="day = 1", deleted=500_000)] + [small(2), huge, small(3)]
     compact, purge = tasks(live, [], NOW, RULES)

@@ -43,7 +43,7 @@ def materialize(lake: Lake) -> None:
 
 
 def statements(step: int) -> list[str]:
-    """The statements of a step of the page, of the tables by their names."""
+    """The statements of a step of the page, in which the tables have their names."""
     text = ";".join(re.findall(r"```sql\n(.*?)```", STEPS[str(step)], re.DOTALL))
     return [statement.strip() for statement in text.split(";") if statement.strip()]
 
@@ -87,7 +87,7 @@ def rows_with_person(lake: Lake) -> int:
 
 
 def pass_days(lake: Lake, days: int) -> None:
-    """Lets everything be older; the lake also moves, because Spark remembers the logs that it has read by their place."""
+    """Makes everything older; the lake also moves, because Spark remembers the logs that it has read by their paths."""
     for table in TABLES:
         set_back(lake.root / table, days)
     moved = lake.root.with_name(f"{lake.root.name}_{days}_days_later")

@@ -1,4 +1,4 @@
-"""Random logs: whatever a reader within its limit may still read, and whatever is promised, is never unneeded."""
+"""Random logs: a file that a reader within its limit may still read, or that is promised, never counts as unneeded."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Who holds what back, by real logs whose times are set back; no Spark."""
+"""Which reader holds back which files, by real logs whose times are set back; no Spark."""
 
 import json
 import time
@@ -131,7 +131,7 @@ def test_a_reader_whose_source_was_replaced_holds_nothing(lake: Path) -> None:
 
 
 def test_a_clock_that_was_behind_and_a_commit_without_a_time_make_no_file_older() -> None:
-    """Their files would go at once, although everybody was promised them."""
+    """Otherwise their files would be removed at once, although every reader was promised them."""
     remove = {"remove": {"path": "a", "deletionTimestamp": NOW}}
     told = [{"commitInfo": {"timestamp": NOW}}, {"add": {"path": "a", "size": 1}}, {"add": {"path": "b", "size": 1}}]
     behind = [{"commitInfo": {"timestamp": NOW - 90 * DAY}}, {"remove": {"path": "b"}}]
@@ -169,7 +169,7 @@ def test_the_command_says_who_holds_what_back(lake: Path, capsys: pytest.Capture
 
 
 def test_a_limit_that_the_table_does_not_keep_is_known() -> None:
-    """Of a reader that is registered, what somebody has set since; of a declared reader, what everybody is promised."""
+    """For a registered reader it is what was set since; for a declared reader, what every reader is promised."""
     properties = {"lakehouse.readers.bi": "14 days", "delta.deletedFileRetentionDuration": "interval 9 days"}
     registered = Reader("bi", ReaderKind.REGISTERED, timedelta(days=14))
     readers = Readers("orders", Head(1, "id", properties, ()), (registered,), 0)

@@ -1,4 +1,4 @@
-"""What the properties of a table say of readers that no mark names."""
+"""What the properties of a table record about readers that no mark names."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -95,7 +95,7 @@ def test_readers_that_register_at_once_each_have_their_limit_in_the_end() -> Non
 
 
 def test_a_release_that_is_cut_off_can_be_given_again() -> None:
-    """Its properties are set before others are removed."""
+    """A release sets properties before it removes others."""
     registered = changed(head(), "bi", 60 * DAY)
     cut_off = replace(registered, properties={**registered.properties, **release(registered, "t", "bi").to_set})
     again = release(cut_off, "t", "bi")
@@ -114,7 +114,7 @@ def test_a_reader_cannot_be_registered_twice_or_under_a_name_that_is_none() -> N
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 90)), max_size=8), st.sampled_from([None, 2, 20]))
 def test_once_all_are_released_files_are_kept_as_before(steps: list[tuple[str, int]], days: int | None) -> None:
-    """While readers are registered, each can be as far behind as its limit, and what was promised before holds."""
+    """While readers are registered, each may be as far behind as its limit, and earlier promises still hold."""
     before = head() if days is None else head(delta__deletedFileRetentionDuration=f"interval {days} days")
     now, promised = before, files_kept(before)
     for name, limit in steps:

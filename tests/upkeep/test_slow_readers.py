@@ -1,6 +1,6 @@
 """Random histories with slow readers, time that passes, and upkeep among their events: nothing is lost.
 
-LAKEHOUSE_HISTORIES says how many histories there are; without it, one.
+LAKEHOUSE_HISTORIES sets how many histories there are; without it, there is one.
 """
 
 import os
@@ -29,7 +29,7 @@ from tests.upkeep.by_hand import carry_out, compares, log_of, look, states
 HISTORIES = int(os.environ.get("LAKEHOUSE_HISTORIES", "0"))
 KEYED = Table(key="id")
 READERS = ("copy", "late")
-"""The second is registered with a limit of 40 days; the first has what the source keeps for everybody: seven."""
+"""The second is registered with a limit of 40 days; the first has the seven days that every reader has."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Keep:
-    """Upkeep of a table; the first steps of it if it is killed behind them."""
+    """Upkeep of a table; only its first steps if it is killed after them."""
 
     table: str
     steps: Literal[1, 2] | None = None

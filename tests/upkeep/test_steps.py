@@ -36,7 +36,7 @@ def test_what_is_larger_than_the_limit_by_itself_is_rewritten_alone() -> None:
 
 
 def test_a_statement_has_no_more_than_it_can_do_in_some_minutes() -> None:
-    """So that a limit of time is looked at in between, and a run that is killed has done most of its work."""
+    """So that a time limit is checked in between, and a run that is killed has done most of its work."""
     assert [step.parts for step in steps_of([compact(*[0] * 250)]).now] == [100, 100, 50]
     assert [step.bytes for step in steps_of([compact(4, 4, 4, 9)]).now] == [8 * GB, 4 * GB, 9 * GB]
 

@@ -1,4 +1,4 @@
-"""A slow reader and upkeep: its range stays readable within its limit; behind that upkeep goes on, and it recovers."""
+"""A slow reader and upkeep: its range stays readable within its limit; after that upkeep goes on, and it recovers."""
 
 from datetime import timedelta
 from typing import Any
@@ -79,7 +79,7 @@ def test_a_slow_reader_reads_its_range_and_one_beyond_its_limit_recovers(lake: L
 
 
 def test_a_night_compacts_what_is_due_and_wakes_nobody(lake: Lake, instance: dg.DagsterInstance) -> None:
-    """The sensor asks for no run because of an OPTIMIZE, neither of the table nor of those that read it."""
+    """The sensor requests no run because of an OPTIMIZE, neither of the table nor of those that read it."""
     append(lake.root, "orders", 1)
     for row in range(20):
         run(lake.root, "copies", "orders")
@@ -116,7 +116,7 @@ def test_a_night_compacts_what_is_due_and_wakes_nobody(lake: Lake, instance: dg.
 @pytest.mark.slow
 @pytest.mark.parametrize("mapping", ["none", "name"])
 def test_only_the_partitions_that_are_due_are_rewritten(lake: Lake, mapping: str) -> None:
-    """Whatever their values are: a text with a quote, no value, a day, a moment, a decimal."""
+    """Whatever their values are: a text with a quote, NULL, a day, a moment, a decimal."""
     partitions = [
         ("it's", "2013-01-01", "2013-01-01 10:00:00.5", "1.50"),
         (None, None, None, None),
@@ -160,9 +160,9 @@ def alter(lake: Lake, *comments: str) -> None:
 def test_log_cleanup_takes_the_position_of_a_table_that_nobody_runs_unless_upkeep_commits_its_mark_again(
     lake: Lake, cursor: type
 ) -> None:
-    """A checkpoint keeps what a table holds, and the epochs of its writers, but not what commits say of themselves.
+    """A checkpoint keeps what a table holds, and the epochs of its writers, but not the marks in its commits.
 
-    Delta removes the commits in front of a checkpoint that is older than the retention, when it writes another.
+    Delta removes the commits before a checkpoint that is older than the retention, when it writes another checkpoint.
     """
     lake.create("src", [(1, "a", 10), (2, "b", 20)], SRC)
     lake.materialize(copy, KEYED)

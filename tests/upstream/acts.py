@@ -1,4 +1,4 @@
-"""What two writers do to one small table in the tests of Delta's conflict rules, and how lakehouse/conflicts/rules.py sees it."""
+"""Acts of two writers on one small table, for the tests of Delta's conflict rules and lakehouse/conflicts/rules.py."""
 
 import shutil
 from collections.abc import Callable, Mapping
@@ -13,13 +13,13 @@ from tests.support.first_commit import Declared, declare
 from tests.support.lake import Lake
 
 WRITE_SERIALIZABLE = Declared(properties={"delta.isolationLevel": "WriteSerializable"})
-"""As Databricks creates a table."""
+"""The isolation level with which Databricks creates a table."""
 FILES = [[(1, "a", 1), (2, "a", 2), (3, "b", 3), (4, "b", 4)], [(5, "a", 5), (6, "a", 6), (7, "b", 7), (8, "b", 8)]]
-"""Rows of (id, g, v). Each list is one file; in a table that is partitioned by g one for each g of it."""
+"""Rows of (id, g, v). Each list is one file, or in a table that is partitioned by g one file for each g."""
 
 
 class Form(NamedTuple):
-    """How a table is made: its further columns, its layout, its properties, and what the rules are told of it."""
+    """How a table is created: its columns, its layout, its properties, and the `Layout` that the rules get."""
 
     layout: Layout
     clause: str = ""
@@ -43,7 +43,7 @@ FORMS: Mapping[str, Form] = {
 
 
 def copied(forms: Lake, lake: Lake, name: str) -> str:
-    """A copy of a form's table, which no session has seen yet, as table `t` of the lake; its name in SQL."""
+    """Copies a form's table to the table `t` of the lake, which no session has seen yet; its name in SQL."""
     form, made = FORMS[name], forms.root / name
     if not made.exists():
         table = f"{forms.ref(name).identifier} ({form.columns})"
@@ -60,7 +60,7 @@ def copied(forms: Lake, lake: Lake, name: str) -> str:
 class Act(NamedTuple):
     """A statement on the table `{t}`, or a function of a session and the table's name.
 
-    `writing` is what the rules are told of it.
+    `writing` is its description for the rules.
     """
 
     does: str | Callable[[SparkSession, str], Any]
@@ -86,7 +86,7 @@ def _merge(id_: int, g: str, on: str = "", then: str = _UPSERTS) -> str:
 
 
 def _as_application(statement: str) -> Callable[[SparkSession, str], None]:
-    """The statement with an application id, in a session of its own; every call has the next version."""
+    """Runs the statement with an application id, in a session of its own; each call has the next `txnVersion`."""
     versions = iter(range(1, 100))
 
     def act(spark: SparkSession, table: str) -> None:

@@ -1,7 +1,7 @@
-"""When Delta lets a second writer in and when it does not, cell by cell; a failure here says that Delta changed a rule.
+"""When Delta lets a second writer commit and when not, cell by cell; a failure here means that Delta changed a rule.
 
 The loser has read the table and written everything but its log entry when the winner commits. The answers to conflicts
-(lakehouse/spark/diagnosis.py) and the rules told beforehand (lakehouse/conflicts/rules.py) stand on these cells.
+(lakehouse/spark/diagnosis.py) and the rules that foresee them (lakehouse/conflicts/rules.py) rely on these cells.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.race
 
 
 class Answer(NamedTuple):
-    """What Delta says to the loser: nothing if it commits."""
+    """Delta's error for the loser; all None if the loser commits."""
 
     name: str | None
     condition: str | None = None
@@ -42,7 +42,7 @@ PROTOCOL = Answer("ProtocolChangedException", "DELTA_PROTOCOL_CHANGED", Conflict
 OVERTAKEN = Answer("ConcurrentWriteException", "DELTA_CONCURRENT_WRITE", ConflictKind.UNKNOWN)
 
 MATRIX = {
-    # A blind append has read nothing: files cannot defeat it, only metadata, the protocol and its own double can.
+    # A blind append has read nothing: files cannot defeat it, only metadata, the protocol and its own twin can.
     ("plain", "append", "append"): COMMITS,
     ("plain", "append", "update 1"): COMMITS,
     ("plain", "append", "overwrite"): COMMITS,
@@ -59,10 +59,10 @@ MATRIX = {
     ("identity", "append", "update 1"): COMMITS,
     ("identity", "update 1", "append"): ADDED,
     ("identity", "merge new", "append"): METADATA,
-    # An application id is looked at before files.
+    # Delta checks an application id before files.
     ("plain", "append as application", "append as application"): SAME_ASSET,
     ("plain", "merge as application", "merge as application"): SAME_ASSET,
-    # Without partitions every added file defeats a write that read the table: whichever row, and OPTIMIZE too.
+    # Without partitions every added file defeats a write that read the table: whatever its rows, even by OPTIMIZE.
     ("plain", "append that reads", "append"): ADDED,
     ("plain", "update 1", "append"): ADDED,
     ("plain", "update 1", "update 1"): ADDED,
@@ -73,7 +73,7 @@ MATRIX = {
     ("plain", "merge 1", "optimize"): ADDED,
     ("vectors", "merge 1", "update 5"): ADDED,
     ("clustered", "merge 1", "update 5"): ADDED,
-    # A commit that only removes files defeats those who read one of them.
+    # A commit that only removes files defeats writers that have read one of them.
     ("plain", "update 5", "delete file"): REMOVED,
     ("plain", "update 1", "delete file"): COMMITS,
     ("plain", "merge 1", "restore"): REMOVED,
@@ -92,19 +92,19 @@ MATRIX = {
     ("featured", "merge 1", "drop feature"): PROTOCOL,
     ("featured", "set property", "drop feature"): PROTOCOL,
     ("featured", "optimize", "drop feature"): COMMITS,
-    # OPTIMIZE changes no row: what is added meanwhile does not matter to it.
+    # OPTIMIZE changes no row, so files that are added meanwhile do not defeat it.
     ("plain", "optimize", "append"): COMMITS,
     ("plain", "optimize", "update 1"): REMOVED,
     ("vectors", "optimize", "delete 1"): REMOVED,
     ("plain", "optimize", "optimize"): REMOVED,
-    ("plain", "optimize", "set property"): COMMITS,  # it tries again by itself while its files are there
-    # An overwrite has read everything; a RESTORE takes the next version or none.
+    ("plain", "optimize", "set property"): COMMITS,  # it tries again by itself as long as its files exist
+    # An overwrite has read everything; a RESTORE commits as the next version or not at all.
     ("plain", "overwrite", "append"): ADDED,
     ("plain", "restore", "append"): OVERTAKEN,
-    # WriteSerializable lets a blind append come after what is committed later, and nothing else.
+    # WriteSerializable lets a write commit after a blind append that it has not read, and after nothing else.
     ("write serializable", "merge 1", "append"): COMMITS,
     ("write serializable", "merge 1", "update 5"): ADDED,
-    # Partitions keep two writers apart only where the loser names its own as literals.
+    # Partitions keep two writers apart only if the loser names its own partition by a literal.
     ("partitioned", "merge in b", "merge in a"): COMMITS,
     ("partitioned", "merge in b", "update a"): COMMITS,
     ("partitioned", "merge in b", "append to a"): COMMITS,
@@ -146,7 +146,7 @@ def answer(error: Exception | None) -> Answer:
 
 
 def test_the_rules_say_what_delta_does() -> None:
-    """Writes that the rules cannot tell apart share a verdict: it is "cannot" where Delta refused none of them."""
+    """Writes that are the same to the rules share a verdict: it is "cannot" if Delta refused none of them."""
     alike: dict[tuple[ConcurrentWrite, ConcurrentWrite, Layout], set[str | None]] = defaultdict(set)
     for (form, loser, winner), delta in MATRIX.items():
         alike[ACTS[loser].writing, ACTS[winner].writing, FORMS[form].layout].add(delta.name)

@@ -1,4 +1,4 @@
-"""What we assume of Delta; a failure here says that Delta changed."""
+"""What the library assumes about Delta; a failure here means that Delta changed."""
 
 import inspect
 from operator import attrgetter
@@ -34,7 +34,7 @@ def test_open_source_delta_refuses_write_serializable(lake: Lake) -> None:
 
 @pytest.mark.slow
 def test_a_transaction_survives_a_restore(lake: Lake) -> None:
-    """So an epoch of the restored line would be skipped silently, and a RESTORE begins another generation."""
+    """That is why a RESTORE begins another generation: Delta would silently skip commits with epochs used before."""
     lake.create("t", [(1, "a", 1)], SRC)
     writer = lake.values([(2, "b", 2)], SRC).write.format("delta").mode("append")
     writer.option("txnAppId", "app").option("txnVersion", "3").save(str(lake.root / "t"))
@@ -96,7 +96,7 @@ def test_the_head_of_a_table_that_is_committed_to_all_the_time_is_told(
         lake.insert("t", [(2, "b", 2)])
         return asked(log, limit)
 
-    # Between two statements of one look at a table, of which Delta says nothing to anybody.
+    # The commit comes between two statements of one look at a table; Delta offers no hook there.
     monkeypatch.setattr(SparkLog, "_history", after_a_commit)
     head = SparkLog(lake.spark, lake.ref("t").identifier, "t").head()
     assert head is not None and head.version == 1
@@ -111,7 +111,7 @@ def test_both_logs_say_that_there_is_no_table(lake: Lake) -> None:
 
 @pytest.mark.slow
 def test_a_feature_that_is_dropped_wakes_no_reader(lake: Lake) -> None:
-    """Delta makes several commits for it, some under names that stand in no documentation."""
+    """Delta makes several commits for it, some with undocumented operation names."""
     lake.create("t", [(id_, "a", 1) for id_ in range(20)], SRC)
     lake.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     lake.sql("DELETE FROM {t} WHERE id = 7")

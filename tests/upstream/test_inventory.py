@@ -1,4 +1,4 @@
-"""What the upkeep of readers leans on: `VACUUM ... USING INVENTORY ... RETAIN 0 HOURS`, and what ends a reader's history."""
+"""What upkeep relies on: `VACUUM ... USING INVENTORY ... RETAIN 0 HOURS`, and what ends a reader's history."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ RETENTION = "delta.deletedFileRetentionDuration"
 CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 BEYOND = "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION"
 COLUMNS = "nullif(path, '') AS path, nullif(1L, 0L) AS length, nullif(false, true) AS isDir, nullif(1L, 0L) AS modificationTime"
-"""Delta compares the schema with its own, whose columns may be NULL."""
+"""Nullable columns: Delta compares the schema with its own, whose columns may be NULL."""
 
 
 def _actions(lake: Lake, table: str, version: int) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -24,7 +24,7 @@ def _actions(lake: Lake, table: str, version: int) -> Iterator[tuple[str, dict[s
 
 
 def _paths(lake: Lake, table: str, version: int, kind: str) -> list[str]:
-    """Paths of the actions of a commit, as the log writes them: encoded as in an address."""
+    """Paths in the actions of a commit, as the log writes them: encoded as in a URL."""
     return [action["path"] for name, action in _actions(lake, table, version) if name == kind]
 
 
@@ -35,7 +35,7 @@ def _files(lake: Lake, table: str) -> set[str]:
 
 
 def _vacuum(lake: Lake, table: str, paths: list[str]) -> None:
-    """Deletes by inventory, in a session of its own, in which alone the check is off."""
+    """Deletes files by inventory, in a session of its own; only there is the retention check off."""
     rows = ", ".join(f"({literal(f'file:{lake.root}/{table}/{path}')})" for path in paths)
     listed = f"SELECT {COLUMNS} FROM VALUES {rows} AS listed(path)"
     with session_of_its_own(lake.spark) as own:
@@ -51,7 +51,7 @@ def _feed(lake: Lake, table: str, first: int, last: int) -> list[tuple[Any, ...]
 
 
 def _moving(lake: Lake, days: int) -> None:
-    """A table of an update (version 1), and of deletions of whole files (2 and 4) and appends (3 and 5)."""
+    """Creates a table with an update (version 1), deletions of whole files (2 and 4) and appends (3 and 5)."""
     lake.create("t", [(1, 10), (2, 20)], "id int, v int", **{RETENTION: f"interval {days} days"})
     lake.sql("UPDATE {t} SET v = 11 WHERE id = 1")
     lake.sql("DELETE FROM {t} WHERE id > 0")

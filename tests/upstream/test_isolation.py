@@ -1,7 +1,7 @@
-"""What Serializable forbids and WriteSerializable allows: a long transaction that reads and inserts, beside a short one.
+"""What Serializable forbids and WriteSerializable allows: a short transaction during a long one that reads and inserts.
 
-The long one writes down how many rows it counted; the short one adds a row meanwhile and commits first. In the log the
-short one stands before the long one, whose count does not know it.
+The long transaction inserts how many rows it counted; the short one adds a row meanwhile and commits first. In the log
+the short one comes before the long one, whose count does not include its row.
 """
 
 import json
@@ -22,7 +22,7 @@ def counted(lake: Lake) -> list[int]:
 
 
 def level(lake: Lake) -> str:
-    """The isolation level that the newest commit was made under, as it says itself."""
+    """The isolation level of the newest commit, according to its `commitInfo`."""
     newest = max((lake.root / "t" / "_delta_log").glob("*.json"))
     actions = [json.loads(line) for line in newest.read_text().splitlines()]
     return next(action["commitInfo"]["isolationLevel"] for action in actions if "commitInfo" in action)
@@ -38,7 +38,7 @@ def test_serializable_forbids_a_count_that_misses_an_earlier_commit(forms: Lake,
 
 
 def test_write_serializable_allows_it(forms: Lake, lake: Lake) -> None:
-    """Some serial order explains it, the long one first; but it is not the order of the log and its feed."""
+    """A serial order explains the result: the long transaction first. But the log and its feed have the other order."""
     copied(forms, lake, "write serializable")
     with rivals(lake.spark, lambda: lake.sql(SHORT)):
         lake.sql(LONG)

@@ -1,4 +1,4 @@
-"""What Delta 4.4 makes of VACUUM's RETAIN: nothing, unless it is 0; the table's property decides."""
+"""How Delta 4.4 treats VACUUM's RETAIN: it ignores it unless it is 0, and goes by the table's property."""
 
 import os
 import re
@@ -22,7 +22,7 @@ def _with_a_dead_file(lake: Lake, **properties: str) -> None:
 
 
 def _dead_for_3_days(lake: Lake) -> None:
-    """A copy of the table, whose file was deleted 72 hours ago by its log and by the file system."""
+    """Copies the table so that its file was deleted 72 hours ago, by the log and by the times in the file system."""
     shutil.copytree(lake.root / "t", lake.root / "old")
     for file in (lake.root / "old" / "_delta_log").glob("*.json"):
         then = re.sub(

@@ -1,4 +1,4 @@
-"""The algebra of a query as SQL, so that its rows can be held against those of the text."""
+"""The algebra of a query as SQL, so that its rows can be compared with those of the text."""
 
 import itertools
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ _NUMBERS = itertools.count()
 
 
 def text_in_duckdb(text: str) -> str:
-    """A text of Spark in DuckDB's dialect."""
+    """A text in Spark's dialect, translated to DuckDB's."""
     return sqlglot.transpile(text, read="spark", write="duckdb")[0]
 
 
 def sql_of(query: Query, dialect: str) -> str:
-    """The result of a query, by its algebra."""
+    """SQL that gives the result of a query, made from its algebra."""
     writer = _Writer(dialect)
     outputs = ", ".join(f"{output.column} AS c{number}" for number, output in enumerate(query.outputs))
     return f"SELECT {outputs} FROM {writer.below(query.root)}"
@@ -81,7 +81,7 @@ class _Writer:
                 inside = f"FROM {self.below(sub)} WHERE {self.all(on)}"
                 left = exp.Tuple(expressions=[each.copy() for each in sought]).sql(dialect=self.dialect)
                 is_in = f"{left} IN (SELECT {', '.join(among)} {inside})"
-                # DuckDB's EXISTS beside columns is true of `x <> NULL`
+                # DuckDB's EXISTS in a list of columns is true of `x <> NULL`
                 return self.extend(below, {value: is_in if sought else f"(SELECT count(*) {inside}) > 0"})
             case Filter(node=below, where=where):
                 return f"SELECT * FROM {self.below(below)} WHERE {self.all(where)}"

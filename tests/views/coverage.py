@@ -1,4 +1,4 @@
-"""What docs/reference/coverage.md says: how clauses, functions and TPC-DS are computed. `make coverage` writes the page."""
+"""The page docs/reference/coverage.md: how clauses, functions and TPC-DS are computed (`make coverage` writes it)."""
 
 import re
 import sys
@@ -93,7 +93,7 @@ CLAUSES = {
 def outcome(
     text: str, schemas: Mapping[str, Mapping[str, str]], keys: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, str]:
-    """How a query is computed, and why so."""
+    """How a query is computed, and why."""
     try:
         verdict = View(text).check(schemas, keys).verdict
     except ViewError as error:
@@ -141,18 +141,18 @@ _CLASSES = {
     r"rows that are equal in the ORDER BY .*: (.*)\.": r"add to its `ORDER BY` \1",
     r"two columns of the result are called (.*?)\. .*": r"two columns are called \1",
 }
-"""Reasons that are told in other words for each query, and the words for all of them."""
+"""Reasons that are worded differently for each query, and one wording for all of them."""
 
 
 def _class_of(why: str) -> str:
-    """A reason in the words for all of its kind."""
+    """A reason, in the wording for all reasons of its kind."""
     for reason, words in _CLASSES.items():
         why = re.sub(f"^{reason}$", words, why)
     return why
 
 
 def _of_tpcds() -> Iterator[str]:
-    """The section of TPC-DS: the queries of one outcome in one row."""
+    """The section of TPC-DS: one row for all queries of one outcome."""
     every = {number: outcome(text, tpcds.SCHEMAS, tpcds.KEYS) for number, text in tpcds.QUERIES.items()}
     outcomes = {number: (kind, _class_of(why)) for number, (kind, why) in every.items()}
     kinds = [kind for kind, _ in outcomes.values()]

@@ -1,4 +1,4 @@
-"""A query for each operator and its traps, over small tables with texts and whole numbers."""
+"""A query for each operator and its traps, over small tables of texts and whole numbers."""
 
 TABLES = {
     "o": {"id": "int", "cust": "int", "day": "int", "amt": "int", "st": "string"},

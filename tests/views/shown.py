@@ -1,4 +1,4 @@
-"""The algebra of a query as lines, for expectations: a node a line, what is below a node two characters further in."""
+"""The algebra of a query as lines, for expectations: one node a line, its inputs indented by two characters."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -21,7 +21,7 @@ from lakehouse.views.algebra import (
 
 
 def shown(query: Query) -> str:
-    """The algebra, and the columns of the result under it."""
+    """The algebra, and below it the columns of the result."""
     outputs = ", ".join(f"{output.name}={output.column}" for output in query.outputs)
     return "\n".join((*_lines(query.root), f"-> {outputs}"))
 

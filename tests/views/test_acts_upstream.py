@@ -131,7 +131,7 @@ def test_the_same_text_over_other_columns_is_another_query(lake: Lake, name: str
 
 
 def test_a_column_that_came_with_a_write_of_no_row_is_noticed(lake: Lake) -> None:
-    """As a run upstream adds a column of which no row has a value: no operation says so, only the schema does."""
+    """A run upstream adds a column in which no row has a value: no operation shows this, only the schema does."""
     lake.create("a", [(1, 1), (2, 1)], "id int, k int")
     lake.create("b", [(1, "x")], "k int, city string")
     view = Kept("kept", "SELECT a.id, b.city FROM a NATURAL JOIN b")

@@ -61,7 +61,7 @@ def test_what_cannot_be_added_to_is_said(text: str, why: str) -> None:
 
 @pytest.mark.slow
 def test_the_sums_of_nested_queries_are_those_of_the_text() -> None:
-    """Columns that are computed below are put in where they are named, and conditions of all levels hold together."""
+    """Columns computed in a subquery are put in where they are named, and conditions of all levels apply together."""
     tables = Tables(queries.TABLES)
     random = Random(7)
     tables.fill("o", [(k, k % 5, k % 7, random.choice([None, k % 6]), "xy"[k % 2]) for k in range(60)])

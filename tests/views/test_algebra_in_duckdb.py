@@ -19,7 +19,7 @@ SEEDS = range(6)
 def rows_apart(
     connection: duckdb.DuckDBPyConnection, text: str, schemas: Mapping[str, Mapping[str, str]]
 ) -> list[tuple]:
-    """The rows that the text has and its algebra lacks, and the other way round."""
+    """The rows that the text has and its algebra lacks, and the reverse."""
     by_text, by_algebra = text_in_duckdb(text), sql_of(read(text, schemas), "duckdb")
     return [
         *connection.execute(f"({by_text}) EXCEPT ALL ({by_algebra})").fetchall(),
@@ -56,7 +56,7 @@ def test_the_rows_of_each_operator(small: duckdb.DuckDBPyConnection):
 
 @pytest.fixture(params=SEEDS)
 def warehouse(request: pytest.FixtureRequest) -> duckdb.DuckDBPyConnection:
-    """Tables of TPC-H whose texts are those that the queries compare with."""
+    """Tables of TPC-H; their texts are those that the queries compare with."""
     connection = duckdb.connect()
     texts = {text for query in tpch.QUERIES.values() for text in re.findall(r"'([^']*)'", query)}
     keys = [str(number) for number in range(1, 6)]

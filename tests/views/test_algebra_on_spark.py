@@ -1,4 +1,4 @@
-"""Spark has the names and the rows of a text that its algebra has: what names mean is what Spark takes them for."""
+"""On Spark a text and its algebra have the same names and rows: the algebra resolves names as Spark does."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -91,5 +91,5 @@ def test_spark_has_the_names_and_the_rows_of_the_algebra(tables: SparkSession, w
         name: query.types[o.column] for name, o in zip(named, query.outputs, strict=True) if o.column in query.types
     }
     assert {name: kinds[name] for name in known} == known
-    if not any(isinstance(node, MarkJoin) for node in nodes_of(query.root)):  # Spark has IN and EXISTS in filters alone
+    if not any(isinstance(node, MarkJoin) for node in nodes_of(query.root)):  # Spark has IN and EXISTS in filters only
         assert bag(frame) == bag(tables.sql(sql_of(query, "spark")))

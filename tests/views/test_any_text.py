@@ -1,4 +1,4 @@
-"""Whatever a user writes as a query has a verdict, or a refusal with a code: no error of the parser reaches the user."""
+"""Whatever a user writes as a query gets a verdict or a refusal with a code; no error of the parser reaches users."""
 
 import os
 from collections import Counter
@@ -82,7 +82,7 @@ SOURCES = [
 
 
 def damaged(random: Random, text: str) -> str:
-    """A text that ends early, or lacks, repeats, swaps or has new words."""
+    """A text that is cut off, or in which words are missing, repeated, swapped or new."""
     places = [token.start for token in tokens(text)]
     one, other = sorted(random.choices(places, k=2))
     match random.randrange(5):

@@ -1,4 +1,4 @@
-"""The text of an expectation, and of a sum: an expression of the columns of one row, as far as the text says."""
+"""The text of an expectation, and of a sum: an expression over the columns of one row, as far as the text shows."""
 
 from lakehouse.views.sql.conditions import why_not_of_the_row
 from tests.support.for_each import for_each

@@ -1,4 +1,4 @@
-"""A session that reads a text otherwise than its algebra does is refused: it could follow other columns in silence."""
+"""A session that reads a text differently from its algebra is refused: it could silently follow other columns."""
 
 from pyspark.sql import SparkSession
 

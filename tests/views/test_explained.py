@@ -1,4 +1,4 @@
-"""What is said of how a view follows its tables: over which tables, by which keys, of how many files."""
+"""What is reported about how a view follows its tables: over which tables, by which keys, from how many files."""
 
 from lakehouse.views.analysis import Analysis, TableFacts
 from lakehouse.views.explained import follow, how_followed

@@ -1,4 +1,4 @@
-"""Which columns of its tables the names of a view stand for, and of which a column of it takes its value."""
+"""Which columns of its tables the names of a view stand for, and from which of them each column takes its value."""
 
 from random import Random
 

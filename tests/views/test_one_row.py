@@ -1,4 +1,4 @@
-"""One row of all rows: it follows from what it was, and from the rows of touched keys before and after the changes."""
+"""One row over all rows: it follows from its last values and from the rows of touched keys before and after changes."""
 
 from random import Random
 
@@ -73,11 +73,11 @@ def test_no_row_is_guessed(lake: Lake) -> None:
     lake.materialize(view.asset)
     for statement, row, is_kept in [
         ("UPDATE {orders} SET amount = 20 WHERE id = 3", (9, 53, 0, 20), True),
-        ("UPDATE {orders} SET amount = 5 WHERE id = 3", (9, 38, 0, 8), False),  # the largest went
+        ("UPDATE {orders} SET amount = 5 WHERE id = 3", (9, 38, 0, 8), False),  # the largest value is gone
         ("DELETE FROM {orders} WHERE id = 4", (8, 34, 0, 8), True),
-        ("UPDATE {orders} SET amount = NULL", (8, None, None, None), False),  # whether a value is left, nobody knows
+        ("UPDATE {orders} SET amount = NULL", (8, None, None, None), False),  # it is not known whether a value is left
         ("UPDATE {orders} SET amount = -7 WHERE id = 5", (8, -7, -7, -7), True),
-        ("INSERT INTO {plain} VALUES (1, 1L, 1, 1)", (8, -7, -7, -7), False),  # somebody else wrote
+        ("INSERT INTO {plain} VALUES (1, 1L, 1, 1)", (8, -7, -7, -7), False),  # another program wrote
         ("DELETE FROM {orders} WHERE true", (0, None, None, None), False),
     ]:
         lake.sql(statement)
@@ -93,7 +93,7 @@ def test_values_of_which_many_are_touched_are_counted_anew(lake: Lake) -> None:
     view = Kept("kinds", "SELECT count(DISTINCT status) AS kinds, count(*) AS n FROM orders")
     lake.materialize(view.asset)
     for statement, row, is_kept in [
-        ("UPDATE {orders} SET status = 'status 1' WHERE id = 0", (3, 9), False),  # two of three
+        ("UPDATE {orders} SET status = 'status 1' WHERE id = 0", (3, 9), False),  # two of three values are touched
         ("INSERT INTO {orders} VALUES (9, 1, 0, 'status 1', '')", (3, 10), True),
         ("INSERT INTO {orders} VALUES (10, 1, 0, 'status 3', '')", (4, 11), True),
         ("DELETE FROM {orders} WHERE status = 'status 3'", (3, 10), True),

@@ -1,4 +1,4 @@
-"""A text, or a value in it, that is another than at the last commit; no digest of the code need have it."""
+"""A text, or a value in it, that differs from the last commit is noticed, even if no digest of the code contains it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,7 @@ OTHER = "its query, or a value in it, is another than at its last commit"
 
 @dataclass
 class Kept:
-    """A view whose text is in a file beside the code, and whose value is in the attribute of a resource."""
+    """A view whose text is in a file next to the code, and whose value is an attribute of a resource."""
 
     lake: Lake
     text: str = "SELECT id, v FROM src WHERE v > :least"
@@ -34,7 +34,7 @@ class Kept:
 
     @property
     def computed(self) -> str:
-        """What the last run said that it computed."""
+        """What the last run reported that it computed."""
         said = [line for line in self.lake.said[self._said :] if " computes " in line]
         return said[-1] if said else ""
 

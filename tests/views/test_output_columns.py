@@ -1,4 +1,4 @@
-"""To which types INSERT casts: a number to a number, a time to a time, all that has no parts to a text."""
+"""To which types INSERT casts: a number to a number, a time to a time, and any type without parts to a text."""
 
 from pyspark.sql.types import (
     ArrayType,

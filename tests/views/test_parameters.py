@@ -1,4 +1,4 @@
-"""Values of named parameters stand in the text as literals, and nothing else of the text is another."""
+"""Values of named parameters are put into the text as literals, and the rest of the text stays the same."""
 
 from datetime import date
 from decimal import Decimal

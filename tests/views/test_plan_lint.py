@@ -1,10 +1,10 @@
-"""What is said of a plan in PySpark that gives other rows in each run: by the plans that the client makes."""
+"""What is reported of a PySpark plan that gives different rows in each run: by the plans that the client makes."""
 
 from typing import Any
 
 import pytest
 
-pytest.importorskip("grpc")  # of PySpark, only Connect's client makes such plans
+pytest.importorskip("grpc")  # within PySpark, only Connect's client makes such plans
 
 from pyspark.sql.connect import functions as F
 from pyspark.sql.connect.plan import SQL, Filter, Limit, LogicalPlan, Project, Read, WithColumns
@@ -37,5 +37,5 @@ SAID: dict[str, tuple[LogicalPlan, tuple[str, ...]]] = {
 @for_each("name", SAID)
 def test_what_gives_other_rows_in_each_run_is_said(name: str) -> None:
     plan, said = SAID[name]
-    client: Any = None  # which only functions in Python need
+    client: Any = None  # only Python functions need it
     assert doubts_of_plan(plan.plan(client)) == said

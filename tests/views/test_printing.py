@@ -1,4 +1,4 @@
-"""What sqlglot writes of an expression for Spark is what the text says, for each function and operator in the lists."""
+"""What sqlglot writes for Spark has the meaning of what it read, for each function and operator in the lists."""
 
 import re
 
@@ -101,7 +101,7 @@ SYNONYMS = {
     "timestamp(a)": "CAST(a AS TIMESTAMP)",
     "ucase(a)": "UPPER(a)",
 }
-"""Calls that are written under another name of the same function."""
+"""Calls that are written with another name of the same function."""
 OTHER_WORDS = {
     **SYNONYMS,
     "a != b": "a <> b",
@@ -117,7 +117,7 @@ OTHER_WORDS = {
     "INTERVAL 3 MONTHS": "INTERVAL '3' MONTHS",
     "substring(a FROM 1 FOR 2)": "SUBSTRING(a, 1, 2)",
 }
-"""What is written in other words that mean the same."""
+"""What is written in other words with the same meaning."""
 CHANGED = [
     *("array_agg(a)", "date_diff(a, b)", "dateadd(a, b)", "first(a, true)", "first(a)", "last(a)", "listagg(a, ',')"),
     *("overlay(a PLACING b FROM 1)", "position('x' IN a)", "string_agg(a, ',')", "struct(a, b)", "var_samp(a)"),
@@ -132,7 +132,7 @@ CHANGED = [
     *("'a' 'b'", "a AT TIME ZONE 'x'", "a & 1 << 3", "a | b >> 1", "a - INTERVAL 1 DAY 2 HOURS"),
     *("a * INTERVAL '1' YEAR '2' MONTH", "a BETWEEN b AND c - INTERVAL 1 DAY 2 HOURS"),
 ]
-"""What is not written as it is read, or where nobody has proved that."""
+"""What is not written as it was read, or what has not been proved to be."""
 
 
 def tree_of(expression: str):
@@ -176,7 +176,7 @@ def test_each_function_that_is_written_otherwise_is_called_above():
 
 @for_each("call", [*CALLS, *SYNONYMS, *CHANGED])
 def test_the_tree_has_each_column_of_a_call(call: str):
-    """Nobody would see that a column which it loses decides a value."""
+    """If the tree lost a column, it would go unnoticed that this column decides a value."""
     written = set(re.findall(r"(?<!')\b[a-g]\b(?!')", re.sub(r"'[^']*'", "", call)))
     of_a_unit = {"a"} if re.match("(date_add|datediff)\\(a, b, c", call, re.IGNORECASE) else set[str]()
     assert {each.name for each in tree_of(call).find_all(exp.Column)} >= written - of_a_unit
@@ -196,5 +196,5 @@ def test_a_field_of_a_column_is_written_as_no_column_of_a_table():
 
 
 def test_the_release_of_sqlglot_is_the_one_that_was_looked_through():
-    """The lists were made with it: a new release has its tests run, and this line changed."""
+    """The lists were made with this release: for a new one, run the tests and change this line."""
     assert sqlglot.__version__.startswith("30.")

@@ -1,8 +1,8 @@
 """Random queries over random changes, as views on Delta: after every step each table is what its query gives.
 
-The rules are tried on far more queries in DuckDB (test_views_follow.py). Here Spark says what a text means: it
-interprets a run of so few rows, and compiles the query that the table is compared with.
-LAKEHOUSE_EXAMPLES says how many queries there are, of new seeds each time; LAKEHOUSE_SEED says the first of these.
+The rules are tried on far more queries in DuckDB (test_views_follow.py). Here Spark decides what a text means: it
+interprets a run over so few rows, and compiles the query with which the table is compared.
+LAKEHOUSE_EXAMPLES sets how many queries there are, with new seeds each time; LAKEHOUSE_SEED sets the first seed.
 """
 
 import os
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.anywhere, pytest.mark.timeout(0)]
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "8"))
 START = int(os.environ.get("LAKEHOUSE_SEED", Random().randrange(10**6) if "LAKEHOUSE_EXAMPLES" in os.environ else 0))
 BY_KEYS = Policy(refresh="incremental")
-"""Never all rows because many are touched."""
+"""Never computes all rows because many are touched."""
 
 
 def row_of(random: Random, table: str) -> tuple[int | None, ...]:
@@ -45,7 +45,7 @@ def edits(random: Random, table: str) -> Iterator[str]:
 
 
 def random_views(lake: Lake, start: int) -> Iterator[Kept]:
-    """Views that Spark computes and whose changes can be followed: the rows of a random query, and how often each is."""
+    """Views that Spark computes and whose changes can be followed: the rows of a random query, each with its count."""
     for seed in range(start, start + EXAMPLES):
         sql = WiderQueries(Random(seed)).query(1 + seed % 2)
         try:
@@ -59,7 +59,7 @@ def random_views(lake: Lake, start: int) -> Iterator[Kept]:
 
 
 def whole_of(seed: int, sql: str, columns: list[str]) -> str:
-    """A query of the same key that no keys follow, or these only below its LIMIT."""
+    """A query with the same key that keys do not follow, or follow only below its LIMIT."""
     names = ", ".join(columns)
     return (
         f"{sql} ORDER BY times DESC, {names} LIMIT {3 + seed % 5}",

@@ -1,4 +1,4 @@
-"""What the text of a view says, operator by operator; tests/views/shown.py says how it is written down here."""
+"""How the text of a view is read, operator by operator; tests/views/shown.py defines the notation used here."""
 
 from lakehouse.views.algebra import Place, Query, Scan, nodes_of
 from lakehouse.views.query import names_in, read

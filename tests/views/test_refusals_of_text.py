@@ -196,7 +196,7 @@ def test_a_place_has_the_line_and_the_column():
 
 
 def test_what_the_words_of_a_file_refuse_is_refused_of_a_text_that_is_made_in_the_run():
-    """To Spark the next line would belong to the comment, so it would run another query than the one that is planned."""
+    """To Spark the next line would be part of the comment, so it would run a query other than the planned one."""
     text = "SELECT id -- all of them \\\n, cust FROM o"
     for asks in (names_in, lambda text: read(text, SCHEMAS)):
         with pytest.raises(ViewError, match="ends with a backslash") as refused:
@@ -212,7 +212,7 @@ def test_a_value_that_no_parameter_takes_is_refused():
 
 
 def test_a_whole_name_of_a_table_qualifies_no_column():
-    """The rows of the table stand in a subquery in its place, which has an alias of one part."""
+    """The table's rows are in a subquery that takes its place, and the alias of that subquery has one part."""
     with pytest.raises(NotFollowedError, match="whole name"):
         read("SELECT a.c.id FROM a.c", {"a.c": SCHEMAS["c"]})
 

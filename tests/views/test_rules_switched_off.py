@@ -1,4 +1,4 @@
-"""Each rule of the plans, switched off in the source of its module, gives wrong rows: so the tests see every rule."""
+"""Each rule of the plans, switched off in the source of its module, gives wrong rows: so the tests cover every rule."""
 
 from pkgutil import resolve_name
 from random import Random
@@ -40,7 +40,7 @@ RULES = {
 
 
 def is_right(duck: ModuleType, name: str, seed: int, rounds: int) -> bool:
-    """Whether a table follows a query through some rounds."""
+    """Whether a table follows a query correctly through some rounds."""
     reading = resolve_name("lakehouse.views.query")
     random = Random(f"{seed}{name}")
     tables, new_row = duck.Tables(queries.TABLES), duck.NewRow(queries.TABLES, random)
@@ -68,7 +68,7 @@ R3 = "if other.side is Side.INNER or (not pair.null_safe and rejects_null(pair.e
 @pytest.mark.slow
 @for_each("rule", [R3, "if True"])
 def test_a_missing_row_asks_for_what_its_null_becomes(rule: str):
-    """R3: an order without a customer needs the nation 1, which no customer of the touched orders names."""
+    """R3: an order without a customer needs nation 1, which no customer of the touched orders names."""
     with switched_off("restrictions", R3, rule) as duck:
         reading = resolve_name("lakehouse.views.query")
         tables = duck.Tables(queries.TABLES)

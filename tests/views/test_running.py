@@ -1,4 +1,4 @@
-"""Steps by hand: images of a source, what of them cancels, and keys as literals, as ranges and as semi-joins."""
+"""Steps run directly: images of a source, which of them cancel, and keys as literals, as ranges and as semi-joins."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def rows(frame: DataFrame) -> list[str]:
 
 @pytest.fixture
 def read(lake: Lake) -> SourceRead:
-    """Of six rows one is inserted, one deleted, one moved in a column, one changed to and fro."""
+    """Changes to six rows: one row is inserted, one deleted, two updated, and one updated to another value and back."""
     lake.create("src", [(i, "abc"[i % 3], ZERO, None) for i in range(6)], COLUMNS)
     lake.materialize(follower, Table(key="id"))
     lake.insert("src", [(6, None, ZERO, None)])
@@ -57,13 +57,13 @@ def moved(read: SourceRead, *columns: str) -> list[str]:
 
 
 def lazily(read: SourceRead) -> SourceRead:
-    """The same changes, which did not come to the driver."""
+    """The same changes, not collected at the driver."""
     assert isinstance(read.content, Feed)
     return SourceRead(read.source_at, read.range, Feed(read.content.frame, commits=read.commits), read.commits)
 
 
 def test_what_moved_is_net_and_tells_apart_what_a_query_can(read: SourceRead) -> None:
-    """An update that was taken back is nothing, and the sign of zero is something."""
+    """An update that was taken back is no change, and a change of the sign of zero is one."""
     by_id = ["(0,)", "(6,)"]
     by_value = ["(0, 0.0)", "(1, 0.0)", "(1, 1.0)", "(3, -0.0)", "(3, 0.0)", "(6, 0.0)"]
     for one in (read, lazily(read)):

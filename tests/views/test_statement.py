@@ -1,4 +1,4 @@
-"""The head of a statement is read as it was written, whatever comments and white space stand in between."""
+"""The head of a statement is read as it was written, whatever comments and white space are in between."""
 
 import re
 from collections.abc import Iterator

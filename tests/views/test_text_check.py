@@ -1,4 +1,4 @@
-"""A test without Spark learns how a view would follow its tables, or why it could not."""
+"""A test without Spark finds out how a view would follow its tables, or why it could not."""
 
 import pytest
 
@@ -144,7 +144,7 @@ def test_a_test_fails_where_the_policy_refuses_what_changes_need():
 
 
 def test_an_expression_without_a_name_is_called_as_no_column_is() -> None:
-    """Spark calls `-id` `(- id)`, and `CAST(id AS string)` `id`."""
+    """Spark names `-id` `(- id)`, and `CAST(id AS string)` `id`."""
     schemas = {"orders": {"id": "int", "city": "string"}}
     apart = View("SELECT id, -id, id IS NULL, id + 1 FROM orders").check(schemas)
     assert [name == "id" for name in apart.columns] == [True, False, False, False]

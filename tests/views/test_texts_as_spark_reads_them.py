@@ -1,4 +1,4 @@
-"""A text means what Spark says, where another reader of SQL would take another column, value or row."""
+"""A text means what it means to Spark, where another SQL parser would take another column, value or row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ BY_KEYS = Policy(refresh="incremental")
 
 @dataclass(frozen=True)
 class Case:
-    """A query, its tables with some rows as SQL, and statements after each of which the table is the query.
+    """A query, its tables with some rows as SQL, and statements; after each the table is what the query gives.
 
     Args:
         sql: The query.
@@ -242,7 +242,7 @@ def test_the_table_is_what_spark_says(lake: Lake, name: str) -> None:
 
 
 def test_no_keys_follow_names_that_differ_in_case_beside_natural() -> None:
-    """Spark takes them for two names there, and for one name everywhere else."""
+    """In a NATURAL JOIN Spark takes them for two names, and everywhere else for one."""
     schemas = {"x": {"A": "int", "Id": "int"}, "y": {"id": "int", "A": "int"}}
     with pytest.raises(NotFollowedError, match="NATURAL JOIN takes Id and id for two columns"):
         read("SELECT x.A, x.Id FROM x NATURAL JOIN y", schemas)

@@ -65,7 +65,7 @@ WHOLE = (
 
 
 def times(random: Random, count: int) -> str:
-    """Times before and after 1970, at and around the edges of intervals, and none."""
+    """Times before and after 1970, at and around the edges of intervals, and NULL."""
     near = [0, 3_600_000_000, 86_400_000_000, 604_800_000_000, 1_710_054_000_000_000]
     edges = [sign * (edge * random.randrange(1, 9) + off) for edge in near for sign in (1, -1) for off in (-1, 0, 1)]
     micros = [*edges, *(random.randrange(-(10**15), 3 * 10**15) for _ in range(count))]

@@ -1,4 +1,4 @@
-"""Comments, white space and the case of words decide nothing; all else does."""
+"""Comments, white space and the case of words make no difference; everything else does."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A LIMIT by columns of the result: its rows follow from those of the table and of touched keys, while none leave it."""
+"""A LIMIT by columns of the result: its rows follow from the table's and from touched keys, while none leave it."""
 
 from random import Random
 

@@ -87,7 +87,7 @@ def test_a_part_of_the_key_that_determines_the_rest_is_as_good_as_the_key():
 
 @for_each("number, tables", [(5, 6), (7, 6), (8, 8)])
 def test_changes_of_all_tables_take_one_step_for_each_edge_of_the_join(number: int, tables: int):
-    """Beside one for what changed in each table, and the touched keys. n tables are joined by n - 1 edges."""
+    """Plus one for what changed in each table, and one for the touched keys. n tables are joined by n - 1 edges."""
     query = read(tpch.QUERIES[number], tpch.SCHEMAS)
     steps = touched_plan(query, choose_touch(query, ()).columns, set(tpch.SCHEMAS)).steps
 
@@ -228,7 +228,7 @@ def test_a_use_without_limits_makes_a_table_whole():
 
 
 def test_an_update_of_a_left_item_does_not_touch_the_rows_without_it():
-    """Whether it is there goes by the columns of its ON alone; what came or went is looked for in the other table."""
+    """Whether it has a match depends on the columns of its ON alone; their changes are looked up in the other table."""
     steps = plan(queries.QUERIES["left_coalesce"], "seg", changed={"c"}).steps
     rows = [part for step in steps for part in step.sql if isinstance(part, SourceRows)]
 

@@ -1,4 +1,4 @@
-"""`touched_by` of a text: after any edits of all its tables, rows written in Python are what a recompute gives."""
+"""`touched_by` of a text: after any edits of all its tables, rows computed in Python are what a recompute gives."""
 
 from collections.abc import Callable
 from random import Random

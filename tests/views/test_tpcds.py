@@ -1,6 +1,6 @@
-"""The queries of TPC-DS as they are written: what keys followed once stays followed, and the rows are right, in DuckDB.
+"""The queries of TPC-DS as written, in DuckDB: a query that keys once followed stays followed, and rows are right.
 
-The page of coverage has the reasons why keys do not follow a query.
+The coverage page has the reasons why keys do not follow a query.
 """
 
 import re
@@ -29,12 +29,12 @@ def test_all_queries_are_here() -> None:
 
 
 def follow_one(number: str, seed: int, rounds: int) -> tuple[int, int]:
-    """Lets a table follow a query, without its LIMIT, of a few rows; how many steps were right, and its rows then."""
+    """Lets a table follow a query over a few rows, without its LIMIT; returns how many steps were right, and rows."""
     text = re.sub(r"\s+LIMIT \d+$", "", tpcds.QUERIES[number])
     random = Random(f"{seed} {number}")
     schemas = {table: tpcds.SCHEMAS[table] for table in names_in(text)}
     tables, new_row = Tables(schemas), tpcds.NewRowOfStores(schemas, random, text)
-    tables.run("SET scalar_subquery_error_on_multiple_rows = false")  # a day may be there twice, with one number
+    tables.run("SET scalar_subquery_error_on_multiple_rows = false")  # a day may occur twice, with the same number
     for table in schemas:
         tables.fill(table, [new_row(table) for _ in range(50 if table.endswith(tpcds.FACTS) else 6)])
     query = read(text, tpcds.SCHEMAS, is_named=True)

@@ -1,4 +1,4 @@
-"""A dozen of the queries of TPC-DS on Delta, other ones each day: after random edits each table is what its query says."""
+"""A dozen of the TPC-DS queries on Delta, others each day: after random edits each table is what its query gives."""
 
 import os
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 SEED = int(os.environ.get("LAKEHOUSE_SEED", datetime.now(UTC).toordinal()))
 QUERIES, ROUNDS = 12, 2
 MAPPED = Table(properties={"delta.columnMapping.mode": "name"})
-"""Some columns are called `substr(w_warehouse_name, 1, 20)`."""
+"""Some columns have names such as `substr(w_warehouse_name, 1, 20)`."""
 
 
 def is_a_view(number: str) -> bool:
-    """Whether the query, as it is written, decides which rows it gives: its LIMIT does where the result has a key."""
+    """Whether the query, as written, determines its rows: with a LIMIT it does where the result has a key."""
     try:
         return View(tpcds.QUERIES[number]).check(tpcds.SCHEMAS).key is not None
     except ViewError:
@@ -35,7 +35,7 @@ def is_a_view(number: str) -> bool:
 
 @cache
 def chosen() -> list[str]:
-    """The queries of this seed."""
+    """The queries for this seed."""
     return Random(SEED).sample([number for number in tpcds.QUERIES if is_a_view(number)], QUERIES)
 
 
@@ -57,7 +57,7 @@ def test_the_table_is_what_the_query_says(lake: Lake, place: int) -> None:
 
 
 def of_days(columns: Mapping[str, str], rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """The rows, each day once: a query compares with the one row of a day."""
+    """The rows, each day once: a query compares with the single row of a day."""
     if "d_date" not in columns:
         return rows
     place = list(columns).index("d_date")
@@ -65,7 +65,7 @@ def of_days(columns: Mapping[str, str], rows: list[tuple[Any, ...]]) -> list[tup
 
 
 def edit(lake: Lake, table: str, came: list[tuple[Any, ...]], random: Random) -> None:
-    """One commit that takes about a tenth of the rows away, and one that brings others."""
+    """One commit that removes about a tenth of the rows, and one that adds others."""
     columns = ", ".join(tpcds.SCHEMAS[table])
     lake.sql(f"DELETE FROM {{{table}}} WHERE pmod(xxhash64({columns}), 10) = {random.randrange(10)}")
     if "d_date" in tpcds.SCHEMAS[table]:
@@ -75,7 +75,7 @@ def edit(lake: Lake, table: str, came: list[tuple[Any, ...]], random: Random) ->
 
 
 def recomputed(lake: Lake, view: Kept) -> list[tuple[Any, ...]]:
-    """The result of the query over the tables as they are."""
+    """The result of the query over the tables' present rows."""
     for table in view.tables:
         lake.frame(table).createOrReplaceTempView(table)
     rows: list[tuple[Any, ...]] = [tuple(row) for row in lake.sql(view.sql)]
@@ -85,5 +85,5 @@ def recomputed(lake: Lake, view: Kept) -> list[tuple[Any, ...]]:
 
 
 def rounded(rows: list[tuple[Any, ...]]) -> list[str]:
-    """Rows in an order, with floating-point values to nine digits: averages depend on the order of their values."""
+    """The rows sorted, with floating-point values to nine digits: averages depend on the order of their values."""
     return sorted(repr(tuple(float(f"{v:.9g}") if isinstance(v, float) else v for v in row)) for row in rows)

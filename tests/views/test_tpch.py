@@ -1,4 +1,4 @@
-"""Of the queries of TPC-H none is refused; how many paths of changes are of which kind, and which queries need all rows."""
+"""No query of TPC-H is refused; how many paths of changes are of which kind, and which queries need all rows."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""The queries of TPC-H as views on Delta: after edits of all tables at once, each table is what its query says.
+"""The queries of TPC-H as views on Delta: after edits of all tables at once, each table is what its query gives.
 
-No statistics say how many rows a table holds, so most keys touched is not a reason to compute all.
-For the same reason Spark compiles each run; it interprets the query that the table is compared with (`Lake.sql`).
+No statistics give the number of rows of a table, so most keys touched is not a reason to compute all.
+For the same reason Spark compiles each run; it interprets the query with which the table is compared (`Lake.sql`).
 """
 
 import shutil
@@ -38,7 +38,7 @@ HOW = {
 
 @dataclass(frozen=True)
 class Rounds:
-    """The directories of the tables after each round of edits, and as they were in the beginning."""
+    """The directories of the tables at the beginning and after each round of edits."""
 
     directories: tuple[Path, ...]
 
@@ -105,7 +105,7 @@ def test_the_table_of_a_query_follows_every_round(
     for each, (rows, expected) in enumerate(follow(lake, rounds, number)):
         assert rows == expected, (number, each)
         held.append(rows)
-    first, *steps = (said for said in lake.said if " computes " in said)  # a slow machine says more
+    first, *steps = (said for said in lake.said if " computes " in said)  # a slow machine reports more
     assert first.endswith("because there is no table yet."), first
     how = HOW.get(number, ("the rows of touched keys",))
     moved = [said for said in steps if "computes nothing, because no change reaches a row" not in said]
@@ -114,13 +114,13 @@ def test_the_table_of_a_query_follows_every_round(
 
 
 def test_a_rule_that_is_switched_off_gives_wrong_rows(lake: Lake, rounds: Rounds, without_statistics: None) -> None:
-    """Rows that went touch no key, so an order priority keeps its count when its only order is deleted."""
+    """Without the rule deleted rows touch no key: an order priority keeps its count when its only order is deleted."""
     with switched_off("planning", "Image.MOVED", "Image.CAME"):
         assert not all(rows == expected for rows, expected in follow(lake, rounds, 4))
 
 
 def follow(lake: Lake, rounds: Rounds, number: int) -> Iterator[tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]]:
-    """After each round the rows of the table of a query, and those that the query gives."""
+    """After each round, the rows of a query's table and those that the query gives."""
     lake.keys = KEYS
     view = Kept(f"q{number}", tpch.QUERIES[number], DECLARED.get(number, ()))
     for each in range(ROUNDS + 1):
@@ -131,7 +131,7 @@ def follow(lake: Lake, rounds: Rounds, number: int) -> Iterator[tuple[list[tuple
 
 
 def recomputed(lake: Lake, view: Kept) -> list[tuple[Any, ...]]:
-    """The result of the query over the tables as they are, by views of the session."""
+    """The result of the query over the tables' present rows, by views of the session."""
     for table in view.tables:
         lake.frame(table).createOrReplaceTempView(table)
     rows = [tuple(row) for row in lake.sql(view.sql)]

@@ -1,7 +1,7 @@
-"""A table that follows its sources by touched keys is what its query says, after every step: in DuckDB, by the plans.
+"""A table that follows its sources by touched keys is what its query gives, after every step: in DuckDB, by the plans.
 
-The queries: one for each operator and its traps, those of TPC-H, and random ones. What changes: rows of all tables at
-once, also join and group keys, duplicates, NULL, rows that came and went again.
+The queries: one for each operator and its traps, those of TPC-H, and random ones. The changes: rows of all tables at
+once, also join and group keys, duplicates, NULL, and rows that come and go.
 """
 
 import os

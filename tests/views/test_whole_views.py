@@ -1,4 +1,4 @@
-"""Queries that no keys follow: each is accepted, computed whole if one of its tables moved, and equal to its query."""
+"""Queries that keys do not follow: each is accepted, computed whole if a table of it moved, and equal to its query."""
 
 from collections.abc import Sequence
 from random import Random
@@ -132,7 +132,7 @@ def test_each_is_computed_whole_and_says_where() -> None:
 
 
 def judge(text: ViewText) -> None:
-    """What is said of a text at load, and then over the columns of its tables."""
+    """What is reported of a text at load, and then over the columns of its tables."""
     refuse_other_inputs(text, ["orders"], "kept")
     assert Analysis.of(text, SCHEMAS, TableFacts(("orders",), key=())).verdict
 

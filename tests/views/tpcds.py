@@ -1,4 +1,4 @@
-"""TPC-DS, from the file beside this one: its tables, their keys, and its 99 queries, by their numbers; and random rows."""
+"""TPC-DS, from the file next to this one: its tables, their keys, its 99 queries by their numbers, and random rows."""
 
 import re
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ SCHEMAS = {name: dict(re.findall(r"(\w+) (\w+(?:\([\d,]+\))?)(?:, |$)", columns)
 KEYS = {name: tuple(key.split(", ")) for name, _, key in _TABLES}
 QUERIES = dict(re.findall(r"^-- (\d+[ab]?)\n(.*);$", _TEXT, re.MULTILINE))
 FACTS = ("sales", "returns", "inventory")
-"""How the names of the tables end that have many rows."""
+"""The endings of the names of the tables that have many rows."""
 
 
 class NewRowOfStores(NewRow):
-    """Random rows of TPC-DS's tables: few keys, values that a query compares with, and days that are one day."""
+    """Random rows of TPC-DS's tables: few keys, values that a query compares with, and days whose columns agree."""
 
     replaced = frozenset({"date_dim"})
 

@@ -1,4 +1,4 @@
-"""A source whose columns change between two reads: what the feed still tells, and where all rows are read instead."""
+"""A source whose columns change between two reads: what the feed still gives, and where all rows are read instead."""
 
 import shutil
 from dataclasses import replace
@@ -46,7 +46,7 @@ def test_a_renamed_and_a_dropped_column_split_the_feed(lake: Lake) -> None:
 
 @pytest.mark.slow
 def test_an_archive_with_other_columns_than_the_source_does_not_answer(lake: Lake) -> None:
-    """It would tell no values of those that it lacks."""
+    """It would give no values for the columns that it lacks."""
 
     def narrow(src: Changes) -> Append:
         return Append(src.log().drop("v"))
@@ -108,7 +108,7 @@ FIELDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", all_but(("in another order",), FIELDS))
 def test_fields_within_a_column_that_changed_are_read_from_all_rows(lake: Lake, changes: list[str]) -> None:
-    """A cast would go by their place: their values would change names without a word."""
+    """A cast goes by position: values would silently get the names of other fields."""
 
     def field(src: Changes) -> Merge:
         touched = src.touched("id")

@@ -1,4 +1,4 @@
-"""A corrected extract leaves what a table would hold that saw the corrected extract alone."""
+"""After a corrected extract a table holds what it would hold if it had seen only the corrected extract."""
 
 import copy
 import random
@@ -74,7 +74,7 @@ def test_a_key_of_another_country_that_a_file_had_by_mistake_keeps_its_row(
 @pytest.mark.slow
 @pytest.mark.parametrize("write", [history, current])
 def test_whether_a_key_was_left_out_by_its_own_country_too_decides(lake: Lake, write: Callable[..., Any]) -> None:
-    """Before the mistake that is seen by the table's past; after the mistake nobody sees it, and somebody must say."""
+    """Before the mistake the table's past shows that; after the mistake nothing shows it, and a user has to decide."""
     kept = Kept(TRACKED)
 
     def deliver(version: int, rows: dict[int, Values], scope: tuple[str, ...], *, right: bool = True) -> None:
@@ -107,7 +107,7 @@ class World:
     """Customers, each in one country or gone, and the files of a version: one for each country.
 
     Args:
-        chance: What it is drawn by.
+        chance: The source of random choices.
         customers: The country and the values of each.
     """
 

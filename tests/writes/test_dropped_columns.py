@@ -95,7 +95,7 @@ def test_a_column_of_the_name_of_a_dropped_one_is_taken_as_it_is_now_on_request(
 
 @pytest.mark.slow
 def test_a_renamed_column_is_not_taken_for_a_dropped_one(lake: Lake) -> None:
-    """The current rows that no change touched would have no value by the new name."""
+    """Otherwise the current rows that no change touched would have no value under the new name."""
     source(lake)
     lake.sql("ALTER TABLE {src} RENAME COLUMN v TO u")
     lake.sql("UPDATE {src} SET k = 'z' WHERE id = 1")

@@ -1,4 +1,4 @@
-"""Delta keeps an empty text in a partition column as NULL, so no write is about one."""
+"""Delta stores an empty text in a partition column as NULL, so no write may contain one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +48,7 @@ def appended(src: Changes) -> Append:
 def test_a_row_with_an_empty_text_in_a_partition_column_is_refused(
     lake: Lake, asset: Callable[..., Any], table: Table, way: Limits, text: str
 ) -> None:
-    """A NULL there is a value like another, and an empty text elsewhere is one, too."""
+    """A NULL there is a value like any other, and so is an empty text in another column."""
     name = asset.__name__
     lake.create("src", [(1, None, 10), (2, "b", 20)], SRC)
     lake.materialize(asset, table)
@@ -74,7 +74,7 @@ def test_a_first_write_with_an_empty_text_in_a_partition_column_is_refused(lake:
 
 @pytest.mark.parametrize("way", [MEASURED, Limits(driver_rows=0)], ids=["at the driver", "where it is"])
 def test_a_touched_key_with_an_empty_text_in_a_partition_column_is_refused(lake: Lake, way: Limits) -> None:
-    """The asset put NULL in its place, so the row of the deleted source row would stay in the table."""
+    """The asset replaced the text by NULL, so the row of the deleted source row would stay in the table."""
 
     def cleaned(src: Changes) -> Merge:
         touched = src.touched("id", "g")

@@ -20,7 +20,7 @@ A, B = Slice((PartitionKey("a", {"k": "a"}, {}),)), Slice((PartitionKey("b", {"k
 
 
 def filled(src: Changes) -> Merge:
-    """Rows that no change touched have a value in a new column, too."""
+    """Even rows that no change touched have a value in a new column."""
     touched = src.touched("id")
     return Merge(touched.rows.fillna(7), touched)
 
@@ -83,7 +83,7 @@ def test_a_table_gets_a_column_of_its_source_although_no_row_differs(lake: Lake,
 def test_a_column_that_somebody_added_by_hand_is_filled_by_a_comparison(lake: Lake, *, told: bool) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(filled, KEYED)
-    if not told:  # as an earlier version wrote it
+    if not told:  # like a mark of an earlier version
         path = max((lake.root / "filled" / "_delta_log").glob("*.json"))
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         for info in (line["commitInfo"] for line in lines if "commitInfo" in line):

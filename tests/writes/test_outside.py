@@ -1,4 +1,4 @@
-"""Rows of a result that belong to no partition of the run are left out, and never in silence."""
+"""Rows of a result that belong to no partition of the run are left out, and never silently."""
 
 import dagster as dg
 import pytest
@@ -30,7 +30,7 @@ def test_a_run_that_leaves_out_all_of_its_rows_says_so_unless_its_policy_ignores
     house: House, outside: Outside | None, capfd: pytest.CaptureFixture[str]
 ) -> None:
     house.assets = [orders, in_another_format(outside)]
-    for _ in range(2):  # there is no table, and then there is one
+    for _ in range(2):  # first without a table, then with one
         result = house.run("texts", partition_key="2013-01-01")
         said = metadata(result, "texts").get("outside")
         log = capfd.readouterr().err
@@ -48,7 +48,7 @@ def test_a_run_that_would_leave_out_all_of_its_rows_fails_if_its_policy_says_so(
 
 @pytest.mark.slow
 def test_changes_of_another_partition_alone_are_nothing_unusual(house: House) -> None:
-    """The keys that they touch are of other days, and the day of the run has rows."""
+    """The keys that they touch belong to other days, and the day of the run has rows."""
     house.assets = [orders, by_day]
     house.run("by_day", partition_key="2013-01-01")
     house.lake.sql("UPDATE {orders} SET v = v + 1 WHERE id = 3")

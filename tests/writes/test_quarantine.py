@@ -32,7 +32,7 @@ def source(lake: Lake) -> Lake:
 
 
 def quarantined(lake: Lake, name: str = "copies") -> list[tuple[Any, ...]]:
-    """The rows of the quarantine without the run."""
+    """The rows of the quarantine without the column of the run."""
     return [row[:-1] for row in lake.rows(f"{name}_quarantine")]
 
 
@@ -61,7 +61,7 @@ def test_a_row_is_in_the_quarantine_until_it_is_corrected(source: Lake, limits: 
 
 
 def chancy(src: Changes) -> Merge:
-    """Its rows are others each time that they are computed, and not only in another plan, as with `rand()`."""
+    """Its rows differ each time that they are computed, and not only in another plan, as with `rand()`."""
     touched = src.touched("id")
     by_chance = "IF(crc32(reflect('java.util.UUID', 'randomUUID')) % 2 = 0, 1, -1)"
     return Merge(touched.rows.withColumn("v", F.expr(by_chance)), touched)
@@ -86,7 +86,7 @@ def by_group(src: Changes) -> Merge:
 
 
 def computed_key(src: Changes) -> View:
-    """The library chooses the columns by which changes are followed; those that cost least are not of the key."""
+    """The library chooses the columns by which changes are followed; the cheapest ones are not those of the key."""
     return View("SELECT id AS row, concat('<', g, '>') AS place, v FROM src")
 
 
@@ -106,7 +106,7 @@ def test_keys_touched_by_other_columns_cannot_be_asked_whether_they_are_unique(s
 @pytest.mark.slow
 @WAYS
 def test_a_key_touched_by_other_columns_has_one_row_in_the_quarantine(source: Lake, limits: Limits) -> None:
-    """A run would see only some of the rejected rows of a key, and number them otherwise."""
+    """A run would see only some of the rejected rows of a key, and number them differently."""
     source.insert("src", [(2, "b", -2)])
     with in_force(limits), raises_code("BROKEN_PROMISE", match="more than one row with the key id=2"):
         source.materialize(by_group, TABLE)

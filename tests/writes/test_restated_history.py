@@ -94,7 +94,7 @@ def test_a_moment_after_the_position_is_refused_because_changes_before_it_are_un
 
 @pytest.mark.slow
 def test_a_row_that_the_archive_does_not_explain_is_neither_lost_nor_held_again(lake: Lake) -> None:
-    """The first read goes back to the version from which the feed is there, and rows begin then that came before."""
+    """The first read goes back to the oldest version with a feed, and rows that are older than that begin there."""
     lake.create("src", [(1, "a", 1), (2, "b", 2)], SRC)
     lake.materialize(log)
     lake.sql("UPDATE {src} SET k = 'y' WHERE id = 2")

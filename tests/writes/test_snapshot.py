@@ -254,7 +254,7 @@ def test_a_snapshot_that_means_nothing_cannot_be_built(options: Any, error: type
 @pytest.mark.slow
 @pytest.mark.parametrize("past", [False, True])
 def test_a_scope_that_the_table_pads_and_the_extract_does_not_is_refused(lake: Lake, *, past: bool) -> None:
-    """Joined by it no row would be in scope, and rows that the extract lacks would stay."""
+    """In a join on it no row would be in scope, and rows that the extract lacks would stay."""
     lake.sql(f"CREATE TABLE {lake.ref('files').identifier} (id INT, c CHAR(4)) USING delta")
     lake.insert("files", [(1, "DE"), (2, "DE"), (3, "FR")])
 

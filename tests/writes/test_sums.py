@@ -213,7 +213,7 @@ def test_large_values_are_summed_exactly(lake: Lake, recomputes: list[str], kind
         lake.sql(change)
         lake.materialize(sums, BY_G)
         assert lake.rows("sums") == due(lake)
-    lake.sql(f"UPDATE {{src}} SET v = -{large}")  # by way of a sum that no BIGINT holds
+    lake.sql(f"UPDATE {{src}} SET v = -{large}")  # their sum does not fit into a BIGINT
     if kind != "bigint":
         lake.materialize(sums, BY_G)
         assert lake.rows("sums") == due(lake)

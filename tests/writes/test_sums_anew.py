@@ -1,4 +1,4 @@
-"""All sums are computed anew where the table may not hold them as of its position."""
+"""All sums are computed again where the table may not hold them as of its position."""
 
 import shutil
 from dataclasses import replace
@@ -99,7 +99,7 @@ def test_a_source_that_went_back_is_followed(rows: Lake, recomputes: list[str]) 
 def test_what_does_not_fit_together_is_computed_anew_whatever_the_log_says(
     rows: Lake, monkeypatch: pytest.MonkeyPatch, recomputes: list[str], meddle: str, change: str
 ) -> None:
-    # The log shows each of these statements. What the rows show by themselves is the second defence.
+    # The log shows each of these statements, so it is ignored here: what the rows show is the second defence.
     monkeypatch.setattr("lakehouse.writes.sums.why_recomputed", lambda *_: None)
     rows.sql(meddle)
     rows.sql(change)

@@ -1,4 +1,4 @@
-"""Sums that would go by more than the rows, or by some of the changes only, are refused, and nothing is written."""
+"""Sums that depend on more than the rows, or on some of the changes only, are refused, and nothing is written."""
 
 import pytest
 from pyspark.sql import functions as F
@@ -65,7 +65,7 @@ def src(rows: Lake) -> Changes:
 
 
 def test_names_that_clash_and_values_that_are_not_of_the_row_cannot_be_built(src: Changes) -> None:
-    """Which values those are: tests/views/test_conditions.py."""
+    """tests/views/test_conditions.py lists such values."""
     for by, count, listed in (((), "n", {}), ("g", "G", {}), ("g", "n", {"N": "v"})):
         with pytest.raises(ValueError, match="each name once"):
             Aggregate(src, by, count, listed)

@@ -29,7 +29,7 @@ def test_a_sources_default_stays_with_the_source(lake: Lake) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["string", "char(5)"])
 def test_a_key_that_the_table_pads_is_the_sources_own_or_refused(lake: Lake, source: str) -> None:
-    """Spark pads it where it is compared with a literal, and not where it is joined."""
+    """Spark pads the key where it is compared with a literal, but not where it is joined."""
     for name, kind in (("src", source), ("narrowed", "char(5)")):
         lake.sql(
             f"CREATE TABLE {{{name}}} (id {kind}, v int) USING delta "

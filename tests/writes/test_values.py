@@ -1,4 +1,4 @@
-"""A write takes what its table can be written from, and says so where it is made."""
+"""A write accepts what a table can be written from, and refuses anything else where it is created."""
 
 from typing import Any
 

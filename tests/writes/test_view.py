@@ -28,7 +28,7 @@ TOTALS = "SELECT k, count(*) AS n, sum(v) AS v FROM src GROUP BY k"
 
 
 SHIFTED = "SELECT timestampadd(DAY, v, DATE'2020-01-01') AS id, count(*) AS n FROM src GROUP BY 1"
-"""No step writes timestampadd() again."""
+"""The queries of steps cannot contain timestampadd()."""
 
 
 def totals(src: Changes) -> View:
@@ -36,12 +36,12 @@ def totals(src: Changes) -> View:
 
 
 def fill(lake: Lake, groups: int = 8) -> None:
-    """Groups of three rows each, one of them with the key NULL."""
+    """Groups of three rows each; one of the groups has the key NULL."""
     lake.create("src", [(i, None if i % groups == 0 else f"g{i % groups}", i) for i in range(3 * groups)], SRC)
 
 
 def computed(lake: Lake) -> list[str]:
-    """What runs said that they computed; a slow machine also says how far Spark is."""
+    """What runs reported that they computed; on a slow machine they also report Spark's progress."""
     return [said for said in lake.said if " computes " in said]
 
 
@@ -236,7 +236,7 @@ def test_changes_that_reach_no_row_move_the_position_alone(lake: Lake) -> None:
 def test_a_step_without_changes_starts_no_spark(lake: Lake) -> None:
     fill(lake)
     lake.materialize(totals, Table(key="k"))
-    without = replace(lake, spark=object())  # which nobody can ask anything
+    without = replace(lake, spark=object())  # not a session: any use of it fails
     step = without.begin(totals, Table(key="k"))
     without.read(step, totals)
     assert step.nothing_to_do() is not None

@@ -179,7 +179,7 @@ def placed(src: Changes) -> Merge:
 @pytest.mark.slow
 @pytest.mark.parametrize("statement", ["auto", slow("merge")])
 def test_a_write_names_the_partitions_that_its_rows_come_from_and_go_to(lake: Lake, statement: Any) -> None:
-    """As literals: only so does Delta let writers of other partitions alone."""
+    """As literals: otherwise Delta would not let writers of other partitions commit."""
     lake.create("src", [*ROWS, (4, "d", 40)], SRC)
     table = Table(key="id", partition_by="k", policy=Policy(statement=statement))
     lake.materialize(placed, table)

@@ -1,4 +1,4 @@
-"""Fifteen views of a shop in three layers, as files of SQL; and the same queries computed anew each time."""
+"""Fifteen views of a shop in three layers, as SQL files, and the same queries computed anew each time."""
 
 import re
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Running:
 
 @dataclass
 class Views:
-    """The views, materialized by Dagster: one run of all of them."""
+    """The views, materialized by Dagster in one run of all of them."""
 
     spark: SparkSession
     instance: dg.DagsterInstance

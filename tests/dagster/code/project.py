@@ -1,4 +1,4 @@
-"""Small projects in a directory, whose modules are loaded anew after each edit."""
+"""Small projects in a directory; their modules are loaded again after each edit."""
 
 import sys
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Project:
             (folder / f"{name}.py").write_text(text)
 
     def load(self, name: str = ASSET) -> Any:
-        """An object of the project, of modules that are loaded now."""
+        """An object of the project, from modules that are loaded now."""
         _forget_modules()
         sys.path.insert(0, str(self.root))
         sys.path_importer_cache.clear()
@@ -49,7 +49,7 @@ class Project:
 
 
 def projects(root: Path) -> Iterator[Project]:
-    """A project of which no compiled file is left, which another edit within a second would not replace."""
+    """A project without compiled files: after another edit within the same second, Python would still use those."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield Project(root)
@@ -59,6 +59,6 @@ def projects(root: Path) -> Iterator[Project]:
 
 
 def _forget_modules() -> None:
-    """Other tests of this process find no package of the name `shop`."""
+    """Removes the package `shop`, so that other tests in this process do not find it."""
     for module in [module for module in sys.modules if module.split(".")[0] == "shop"]:
         del sys.modules[module]

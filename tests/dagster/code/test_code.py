@@ -1,4 +1,4 @@
-"""What a code says of another: which part differs, by its name, or nothing if nobody can tell."""
+"""How one code is compared with another: which part differs, by its name, or nothing if that cannot be known."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The digest of a function's code is another for another code, and the same for the same code written otherwise.
+"""The digest of a function's code differs for different code, and is the same for the same code written differently.
 
 In the texts, `«1→2»` stands for 1 before an edit, and for 2 after it.
 """
@@ -114,7 +114,7 @@ SAME: list[tuple[str, ...]] = [
     (PLAIN + "«→\ndef other(): return 1\n»",),
     (HELPER, "«→A = 3\n»def clean(rows):«→\n   » return 1«→\ndef tidy(): ...»"),
     (CLASS, 'class Rules:\n«→    """Doc."""\n»    def clean(self)«→ -> int»:\n«→        """Doc."""\n»        return 1'),
-    # What cannot be seen, or must not be: a secret, an object without fields, what nothing names, a name as a text.
+    # What cannot be seen, or must not be: a secret, an object without fields, code that is not named, a name in a text.
     (
         given_to_it(
             "Spec(«1→2»)",
@@ -156,7 +156,7 @@ OTHER: list[tuple[str, ...]] = [
     ("the code of make.orders changed", given_to_it("UUID(int=«1→2»)")),
     ("the code of make.orders changed", given_to_it("[{'a': Spec(Spec(«1→2»))}]", DATACLASS)),
     *(("the code of make.orders changed", given_to_it("Spec(«1→2»)", kind)) for kind in KINDS),
-    # What the function names: functions, classes, constants, and what those name.
+    # What the function names: functions, classes, constants, and what these name in turn.
     ("the code that orders names changed: clean", HELPER, CLEAN),
     ("the code that orders names changed: clean", BY_MODULE, CLEAN),
     ("names changed: tidy", HELPER, CHAIN.format("1", "«or→and»")),
@@ -270,7 +270,7 @@ def test_functions_of_one_tree_have_one_digest_and_functions_of_one_digest_do_th
     one, two = (f"def orders(rows, a, b):\n{text}\n" for text in (body, other))
     same = digest(tmp_path / "made.py", one) == digest(tmp_path / "made.py", two)
     assert same or ast.unparse(ast.parse(one)) != ast.unparse(ast.parse(two))
-    at = "0x[0-9a-f]+"  # of a function that is returned
+    at = "0x[0-9a-f]+"  # the address of a function that is returned
     assert not same or re.sub(at, "", outcome(one)) == re.sub(at, "", outcome(two))
 
 

@@ -1,4 +1,4 @@
-"""What counts of the objects that a function holds or names: no state, no other package, and nothing that asks them."""
+"""What counts in the objects that a function holds or names: no state, no other package, and no call into them."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ def test_state_is_no_code(shop: Project, text: str) -> None:
 
 
 def test_an_edit_of_the_file_is_no_other_code_until_it_is_loaded(shop: Project) -> None:
-    """A run that began before the edit must not put down the code after it."""
+    """A run that began before the edit must not record the code after it."""
     old = shop.code(orders=PLAIN)
     function = shop.load()
     for text in ("'''Moved.'''\n\n" + PLAIN, PLAIN.replace("> 1", "> 2"), "def orders(", ""):
@@ -53,7 +53,7 @@ def test_an_edit_of_the_file_is_no_other_code_until_it_is_loaded(shop: Project) 
 
 
 def raising() -> Any:
-    """A class and an object of it, of which whatever is asked raises."""
+    """A class and an object of it that raise whatever attribute is read."""
 
     class Evil(type):
         def __getattribute__(cls, name: str) -> Any:
@@ -143,7 +143,7 @@ def test_the_digest_is_the_same_in_each_process_and_in_each_checkout(tmp_path: P
     for seed, folder in (("1", "a"), ("2", "elsewhere/b")):
         Project(tmp_path / folder).write(orders=text, rules=rules)
         answers.add(answer(tmp_path / folder, seed, by_name))
-    # As `dagster dev -f` loads a file: as a module of its own, of no package.
+    # As `dagster dev -f` loads a file: as a module of its own, outside any package.
     by_file = (
         "from importlib.util import module_from_spec, spec_from_file_location as at; from lakehouse.dagster.code.digest import code_of\n"
         f"spec = at('orders', {str(tmp_path / 'a' / 'shop' / 'orders.py')!r}); module = module_from_spec(spec)\n"

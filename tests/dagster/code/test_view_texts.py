@@ -1,4 +1,4 @@
-"""Of the text of a view the tokens count, wherever it stands; a text that is no view's counts letter by letter."""
+"""In the text of a view only the tokens count, wherever the text is; in any other text every letter counts."""
 
 from lakehouse.dagster.code.digest import code_of
 from lakehouse.dagster.code.view_texts import only_text_of, texts_of

@@ -1,4 +1,4 @@
-"""An archive that a run would not find is refused when the code location loads, not ignored in the hour of need."""
+"""An archive that a run would not find is refused when the code location loads, not ignored when it is needed."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the page of an asset shows before its first run, in Dagster's own keys; nothing of Spark is started."""
+"""What the page of an asset shows before its first run, in Dagster's own keys; Spark is not started."""
 
 import inspect
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The checks of a table: a full recompute of what it has read, its key, and what its logs say."""
+"""The checks of a table: a full recompute of what it has read, its key, and what its logs show."""
 
 import re
 import shutil
@@ -62,7 +62,7 @@ def test_what_was_written_beside_a_table_fails_its_check_and_what_became_of_its_
 
 
 def test_a_table_that_has_not_read_all_its_inputs_does_not_fail_the_check_but_warns(house: House) -> None:
-    """None of them before its first run, and not the one that was added to it since."""
+    """Before its first run it has read none of them; later it has not read one that was added since."""
 
     @dg.asset(name="copies", metadata=Table(key="id"))
     def widened(orders: Changes, others: Changes) -> Merge: ...
@@ -80,7 +80,7 @@ def test_a_table_that_has_not_read_all_its_inputs_does_not_fail_the_check_but_wa
 
 @pytest.mark.slow
 def test_a_source_that_nobody_changed_for_long_is_compared_at_its_newest_version(house: House) -> None:
-    """The position lags behind commits that changed no row, and Delta soon reads no version but the newest."""
+    """The position lags behind commits that changed no row, and soon Delta can read only the newest version."""
     house.assets = [*ASSETS, *checks(ASSETS)]
     house.lake.insert("orders", [(4, DAY_1, 40)])
     house.run("copies")
@@ -108,7 +108,7 @@ def test_a_long_check_says_what_it_is_at(house: House) -> None:
 
 @pytest.mark.slow
 def test_a_run_that_materializes_leaves_the_expensive_checks_to_a_run_of_their_own(house: House) -> None:
-    """Dagster selects the checks of what it materializes: a full recompute after each step is not what anybody asked."""
+    """Dagster selects the checks of what it materializes, but no user asked for a full recompute after each step."""
     found = list(checks([orders, copies], "recompute", "keys", "up_to_date"))
     assets = [orders, copies, *found]
 
@@ -134,7 +134,7 @@ def test_a_run_that_materializes_leaves_the_expensive_checks_to_a_run_of_their_o
 
 
 def test_no_check_that_waits_for_its_night_looks_wrong(house: House) -> None:
-    """Nor does an expectation, which the asset's own step has evaluated."""
+    """The same holds for an expectation, which the asset's own step has evaluated."""
     judged = dg.asset(name="judged", metadata=Table(key="id", expect=[Expect("v < 25")]))(carried)
     resources = {"io_manager": house.io_manager}
     defs = incremental(dg.Definitions([orders, copies, judged], resources=resources), nightly_checks="0 3 * * *")
@@ -188,7 +188,7 @@ def test_the_current_rows_of_a_history_are_those_of_its_source_and_a_row_is_foun
     house.run("past")
     house.lake.sql("UPDATE {orders} SET v = 1000 WHERE id = 2")
     house.run("past")
-    house.lake.sql("DELETE FROM {orders} WHERE id = 1")  # not read yet: the check is about what has been read
+    house.lake.sql("DELETE FROM {orders} WHERE id = 1")  # not read yet: the check compares what has been read
     told = evaluations(house)
     assert told["past", CHECK].passed and told["past", CHECK].metadata["rows"].value == 3
     assert told["past", "keys"].description == "The key (id, __START_AT) identifies every row: 4 rows."
@@ -206,7 +206,7 @@ def test_the_current_rows_of_a_history_are_those_of_its_source_and_a_row_is_foun
     ],
 )
 def test_a_sample_that_draws_a_wrong_key_finds_it(house: House, wrong: str, what: str) -> None:
-    """The keys that are drawn are the table's and its sources', so that a row that is missing is found as well."""
+    """The keys of a sample come from the table and from its sources, so a missing row is found as well."""
     house.run("copies")
     house.assets = [orders, copies, *checks([orders, copies], sample=10)]
     assert evaluations(house)["copies", CHECK].passed

@@ -1,4 +1,4 @@
-"""A code location is parsed once: what it says of each table, and what becomes of an object that is listed twice."""
+"""A code location is parsed once: what it records of each table, and what happens to an object that is listed twice."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ from .landings import landings
 flown = dg.define_asset_job("flown", [flights])
 """,
 }
-"""A project as `dg` knows one. The last module imports objects of the others, so Dagster lists them once more."""
+"""A project as `dg` sees one. The last module imports objects of the others, so Dagster lists them a second time."""
 
 orders = dg.AssetSpec("orders", metadata=Table(key="id"))
 
@@ -90,7 +90,7 @@ def below(manager: str) -> Location | None:
 
 @pytest.fixture
 def in_folder() -> Iterator[dg.Definitions]:
-    """What `load_from_defs_folder` gives of the modules, with the resources."""
+    """The definitions that `load_from_defs_folder` makes of the modules, with the resources."""
     with create_defs_folder_sandbox() as sandbox:
         for name, text in MODULES.items():
             (sandbox.defs_folder_path / f"{name}.py").write_text(text)
@@ -99,7 +99,7 @@ def in_folder() -> Iterator[dg.Definitions]:
 
 
 def times(defs: dg.Definitions) -> Counter[str]:
-    """How often the definitions list each key of an asset."""
+    """How often the definitions list each asset key."""
     specs = (
         spec
         for asset in defs.assets or []
@@ -110,7 +110,7 @@ def times(defs: dg.Definitions) -> Counter[str]:
 
 @pytest.mark.filterwarnings(
     "ignore::dagster.PreviewWarning", "ignore::dagster.BetaWarning"
-)  # Dagster's, of its loaders
+)  # warnings about Dagster's loaders
 def test_the_definitions_of_a_folder_whose_modules_import_each_other_load(in_folder: dg.Definitions):
     assert times(in_folder)["landings"] > 1, "Dagster lists a spec of a folder once more"
     assert times(in_folder)["flights"] > 1, "Dagster lists an asset for each module that names it"

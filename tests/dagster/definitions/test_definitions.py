@@ -1,4 +1,4 @@
-"""One call makes definitions complete; and what Dagster allows beside tables is taken or refused in one sentence."""
+"""One call makes definitions complete; what Dagster allows besides tables is accepted, or refused in one sentence."""
 
 import subprocess
 import sys
@@ -94,7 +94,7 @@ def test_a_check_that_the_definitions_bring_replaces_the_added_one_of_its_name_a
     dg.Definitions.validate_loadable(defs)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::dagster.BetaWarning")  # Dagster's, of this kind
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::dagster.BetaWarning")  # warnings of Dagster
 def test_sources_of_dagster_s_older_kind_load_and_are_tables_by_their_keys():
     plain = dg.SourceAsset("orders", metadata=dict(Table(key="id")))
 
@@ -161,7 +161,7 @@ def test_an_input_without_an_annotation_is_said_to_have_none():
 
 
 def test_the_demo_ends_with_a_sentence_for_a_variable_that_means_nothing(tmp_path: Path):
-    """Which those are: tests/server/test_resources.py."""
+    """tests/server/test_resources.py lists such variables."""
     environment = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(tmp_path),

@@ -1,4 +1,4 @@
-"""Each expectation of a table is an asset check, which the run evaluates that materializes the asset."""
+"""Each expectation of a table is an asset check, evaluated by the run that materializes the asset."""
 
 import re
 
@@ -23,7 +23,7 @@ def complete(manager: DeltaIOManager, asset: dg.AssetsDefinition) -> dg.Definiti
 
 
 def statuses(house: House, *names: str) -> list[tuple[str, str]]:
-    """The newest evaluation of each check, as Dagster keeps it for its pages."""
+    """The newest evaluation of each check, as Dagster stores it for its pages."""
     storage = house.instance.event_log_storage
     newest = [
         storage.get_asset_check_execution_history(dg.AssetCheckKey(dg.AssetKey("copies"), name), limit=1)

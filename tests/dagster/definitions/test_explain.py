@@ -1,4 +1,4 @@
-"""`explain` says what the next run would read and write, by the logs alone. Real tables and marks, without Spark."""
+"""`explain` shows what the next run would read and write, by the logs alone. Real tables and marks, without Spark."""
 
 import datetime as dt
 import shutil
@@ -57,7 +57,7 @@ def forecast(
     manager: type[DeltaIOManager] = DeltaIOManager,
     **options: Any,
 ) -> Forecast:
-    writer = manager(spark=object(), root=str(root), policy=policy)  # no session: Spark would raise
+    writer = manager(spark=object(), root=str(root), policy=policy)  # no session: any use of Spark would raise
     return explain(dg.Definitions([orders, asset, *others], resources={"io_manager": writer}), asset, **options)
 
 
@@ -162,7 +162,7 @@ def archived_tokens(orders: Changes) -> Append: ...
 
 
 def keep(root: Path, *, begins: int | None = 0, missing: str = "") -> None:
-    """What a run of an archive leaves: the feed of `orders` after a version, up to the newest."""
+    """Writes what a run of an archive leaves: the feed of `orders` after a version, up to the newest."""
     read = DeltaTable(str(root / "orders"))
     position, now = Position(str(read.metadata().id), read.version()), dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
     mark = Mark("kept", (), FIRST_GENERATION, 1, "run", "attempt", -1, reads={"orders": position}, log_after=begins)

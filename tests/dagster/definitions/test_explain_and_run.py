@@ -1,6 +1,6 @@
-"""Whatever happens to a source, each input is read as `explain` says, and for the reason that it gives; and tables are right.
+"""Whatever happens to a source, each input is read as `explain` shows, for the same reason; and the tables are right.
 
-Histories are written down where an act needs a certain past, and random elsewhere. The tables are compared with the same
+Histories are fixed where an act needs a certain past, and random elsewhere. The tables are compared with the same
 queries over all rows of the source.
 """
 
@@ -39,7 +39,7 @@ Act: TypeAlias = Callable[[Lake], Any]
 
 
 def query(rows: DataFrame) -> DataFrame:
-    """Of each row what depends on the names, types and fields of columns; it fits the table whatever they are."""
+    """Columns that depend on names, types and fields of the source's columns, and that fit the table in any case."""
     fields = ["s.b AS b"] if "s" in rows.columns else []
     return rows.selectExpr("id", "k", "CAST(v AS STRING) AS v", *fields)
 
@@ -72,7 +72,7 @@ def read_once(lake: Lake, *, mapped: bool = False) -> None:
 
 
 def follow(lake: Lake, is_said: object) -> None:
-    """A run of each table, which is its query over all rows of the source then."""
+    """Runs each table; it must then equal its query over all rows of the source."""
     for asset, table, compute in ((taken, BY_ID, query), (counted, BY_K, groups)):
         lake.materialize(asset, table)
         due = sorted(map(tuple, compute(lake.frame("src")).collect()), key=repr)
@@ -80,7 +80,7 @@ def follow(lake: Lake, is_said: object) -> None:
 
 
 def explained(lake: Lake, name: str, result: type, table: Table, read: Read) -> InputForecast:
-    """What `explain` says of the one input of an asset."""
+    """What `explain` shows of the only input of an asset."""
 
     def asset(src: Changes) -> Any: ...
 
@@ -93,7 +93,7 @@ def explained(lake: Lake, name: str, result: type, table: Table, read: Read) -> 
 
 
 def done(lake: Lake, asset: Callable[..., Any], table: Table, read: Read) -> tuple[Reading, str | None]:
-    """How a run of the asset reads its input, and why not by the changes."""
+    """How a run of the asset reads its input, and why it does not read the changes."""
     step = lake.begin(asset, table, reads={"src": read})
     try:
         changes = read_of(step.changes(lake.source("src"), read, lake.ref))
@@ -111,7 +111,7 @@ def done(lake: Lake, asset: Callable[..., Any], table: Table, read: Read) -> tup
 
 
 def read_as_explained(lake: Lake, read: Read = Read()) -> tuple[Reading, str]:
-    """How `taken` reads the source and why, by `explain` and by a run, which agree; of `log` they agree as well."""
+    """How `taken` reads the source and why; `explain` and a run must agree about `taken` and about `log`."""
     found = dict[str, tuple[Reading, str]]()
     for asset, result, table, options in ((taken, Merge, BY_ID, read), (assets.log, Append, Table(), Read())):
         name = asset.__name__
@@ -136,7 +136,7 @@ def alter(*changes: str) -> Act:
 
 
 def put(*by: str, rows: str = "*") -> Act:
-    """The rows of the source overwritten by some of them, with a schema and a layout of their own."""
+    """Overwrites the source with some of its rows, with a schema and a layout of their own."""
 
     def act(lake: Lake) -> None:
         frame = lake.frame("src").where("id <> 2").selectExpr(*rows.split(", "))
@@ -147,13 +147,13 @@ def put(*by: str, rows: str = "*") -> Act:
 
 
 def laid_out_in_silence(lake: Lake) -> None:
-    """By a writer whose commit does not say that it changes the layout."""
+    """A writer changes the layout, and its commit does not show it."""
     rows = lake.frame("src").where("id <> 3").toArrow()
     write_deltalake(str(lake.root / "src"), rows, mode="overwrite", schema_mode="overwrite", partition_by=["w"])
 
 
 def widened(write: Callable[[Lake, DataFrame], Any]) -> Act:
-    """A type that a write has widened."""
+    """A write that widens the type of a column."""
 
     def act(lake: Lake) -> None:
         write(lake, lake.spark.sql("SELECT CAST(count(*) + 50 AS INT) AS id, 'c' AS k, 2.5D AS v FROM range(7)"))
@@ -172,7 +172,7 @@ def merge_wider(lake: Lake, rows: DataFrame) -> None:
 
 
 def untold(lake: Lake) -> None:
-    """A column takes the name of another, by a writer whose commits name no columns."""
+    """A column takes the name of another; the commits name no columns."""
     lake.sql("ALTER TABLE {src} DROP COLUMN v")
     lake.sql("ALTER TABLE {src} RENAME COLUMN w TO v")
     for path in sorted((lake.root / "src" / "_delta_log").glob("*.json"))[-2:]:
@@ -184,7 +184,7 @@ def untold(lake: Lake) -> None:
 
 
 def back(commits: int, *, to_time: bool = False) -> Act:
-    """A RESTORE to the version before so many commits."""
+    """A RESTORE that goes back by this many commits."""
 
     def act(lake: Lake) -> None:
         version = lake.version("src") - commits
@@ -201,7 +201,7 @@ def recreated(lake: Lake) -> None:
 
 
 def restored_from_a_backup(lake: Lake) -> None:
-    """Its new commits are as many as were read, and have as many rows."""
+    """It has as many commits as were read, with as many rows, but other ones."""
     shutil.rmtree(lake.root / "src")
     shutil.move(lake.root / "backup", lake.root / "src")
     lake.sql("UPDATE {src} SET v = v + 2 WHERE id = 3")
@@ -230,7 +230,7 @@ swapped = alter("RENAME COLUMN v TO x", "RENAME COLUMN w TO v", "RENAME COLUMN x
 LAYOUT, TYPE, NAME = "may have changed its partitioning", "the type of v was changed", "the name of"
 TAKEN, OFF = "another table", "its change data feed was off at version"
 History: TypeAlias = list[tuple[Act, str | None]]
-"""What happens to a source, one step after the other, and why all of its rows are read then; None if they are not."""
+"""What happens to a source, step by step, and why all of its rows are then read; None if they are not."""
 HISTORIES: dict[str, History] = {
     "layouts": [(put("k"), LAYOUT), (put("v"), LAYOUT), (put(), LAYOUT), (back(1), LAYOUT)],
     "a silent layout": [(laid_out_in_silence, LAYOUT)],
@@ -282,7 +282,7 @@ def test_after_each_act_a_source_is_read_as_explained_and_the_tables_are_right(l
 
 @pytest.mark.slow
 def test_a_feed_that_was_off_before_the_position_is_explained(lake: Lake) -> None:
-    """No commit after the position says that it was."""
+    """No commit after the position shows that it was."""
     read_once(lake)
     for act in (off, updated):
         act(lake)
@@ -300,7 +300,7 @@ def test_an_archive_is_read_as_far_as_it_was_explained(lake: Lake) -> None:
     read_once(lake)
     for _ in range(9):
         updated(lake)
-    lake.materialize(assets.log)  # to the version of a checkpoint, which log cleanup leaves
+    lake.materialize(assets.log)  # up to the version of a checkpoint, which log cleanup keeps
     log_cleaned(lake)
     forecast = explained(lake, "taken", Merge, BY_ID, ARCHIVED)
     changes = read_of(lake.begin(taken, BY_ID).changes(lake.source("src"), ARCHIVED, lake.ref))

@@ -1,4 +1,4 @@
-"""What `explain` says, beside what the run then does: through Spark."""
+"""What `explain` shows with `call=True`, compared with what the run then does: through Spark."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_the_function_is_called_with_the_config_of_the_run(house: House, asset: 
     name = asset.key.to_user_string()
     house.assets = [orders, asset]
     defs = dg.Definitions(assets=house.assets, resources={"io_manager": house.io_manager})
-    house.run(name)  # with a definition of its own: least = 20
+    house.run(name)  # with the config of its definition: least = 20
     as_it_is, with_all = (explain(defs, name, run_config=config, call=True).write for config in (None, _least(name, 0)))
     assert as_it_is is not None and with_all is not None
     assert as_it_is.planned == "nothing: no row differs"

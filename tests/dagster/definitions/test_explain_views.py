@@ -1,4 +1,4 @@
-"""`explain` says how a view follows its sources, by its text and their logs. Real tables and marks, without Spark."""
+"""`explain` shows how a view follows its sources, by its text and their logs. Real tables and marks, without Spark."""
 
 import json
 from pathlib import Path
@@ -62,7 +62,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def forecast(root: Path, asset: dg.AssetsDefinition, **options: Any) -> Forecast:
-    """By tables none of which is small, and without a session: Spark would raise."""
+    """A forecast for which no table is small, and without a session: any use of Spark would raise."""
     writer = DeltaIOManager(spark=object(), root=str(root), **options)
     with in_force(Limits(whole_rows=0)):
         return explain(dg.Definitions([orders, customers, asset], resources={"io_manager": writer}), asset)
@@ -138,7 +138,7 @@ SAME = (
 
 
 def edited(folder: Path, text: str) -> Any:
-    """The asset with this text of its query."""
+    """The asset, with this text as its query."""
     file = folder / "edited.py"
     file.write_text(VIEW.format(text=text))
     names: dict[str, Any] = {"__name__": "edited", "__file__": str(file)}
@@ -148,7 +148,7 @@ def edited(folder: Path, text: str) -> Any:
 
 @for_each("text", SAME)
 def test_an_edit_that_leaves_the_words_of_a_query_costs_nothing(text: str, tmp_path: Path) -> None:
-    """No session is there: Spark would raise."""
+    """There is no session, so any use of Spark would raise."""
     append(tmp_path, "orders", 1, 2)
     fields = DeltaTable(str(tmp_path / "orders")).schema().fields
     columns = digest({"orders": [(field.name, json.dumps(field.type.type)) for field in fields]})

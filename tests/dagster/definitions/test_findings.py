@@ -1,4 +1,4 @@
-"""What the checks that read only logs say, by histories in memory; each sentence with the state that it is about."""
+"""The findings of the checks that read only logs, over histories in memory: each sentence with its state."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -21,7 +21,7 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 
 
 def source(*days_ago: float, read: int = 0, table: str = TABLE_ID, oldest: int = 0, **properties: str) -> Unread:
-    """A source with an append on each of some days ago, the oldest first, of which `read` versions were read."""
+    """A source with one append for each number of days ago, the oldest first; `read` of its versions have been read."""
     history = History(asset="src", properties=FEED | {k.replace("__", "."): v for k, v in properties.items()})
     for _ in days_ago:
         history.append()

@@ -1,4 +1,4 @@
-"""A recompute reads a source as of the last version that has the rows of the position: its files are there the longest."""
+"""A recompute reads the last version of a source that has the rows of the position: its files are kept the longest."""
 
 from collections.abc import Sequence
 

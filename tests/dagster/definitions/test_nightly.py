@@ -53,7 +53,7 @@ FIRST, SECOND, THIRD = (keyed(name) for name in ("first", "second", "third"))
 
 
 def location(root: Path, *assets: Any, **parts: Any) -> dg.Definitions:
-    """Definitions whose checks find no table, which they say without Spark; or else end with an error: there is none."""
+    """Definitions whose checks find no table, for which they need no Spark; others end with an error: there is none."""
     manager = DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root=str(root))
     return dg.Definitions(assets=assets, resources={"io_manager": manager}, **parts)
 
@@ -66,7 +66,7 @@ def schedule(defs: dg.Definitions) -> dg.ScheduleDefinition:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    """An instance on a disk: Dagster gives no other to a schedule."""
+    """An instance on disk: Dagster does not evaluate a schedule with any other."""
     (home := tmp_path / "home").mkdir()
     with dg.DagsterInstance.local_temp(str(home)) as made:
         yield made
@@ -116,7 +116,7 @@ def test_a_limit_that_lets_nothing_start_is_refused_and_so_is_one_of_bytes_that_
 def test_a_night_makes_the_library_s_checks_those_that_have_waited_longest_first(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
-    """Those that the definitions bring among them, by their own limits; a check of another author is left to that one."""
+    """Checks that the definitions list are among them, with their own limits; a check of another author is not made."""
 
     @dg.asset_check(asset=FIRST)
     def other() -> dg.AssetCheckResult: ...
@@ -185,7 +185,7 @@ def test_a_night_does_not_begin_while_an_earlier_one_is_under_way(tmp_path: Path
 def test_a_check_that_ends_with_an_error_keeps_no_other_from_being_made_and_is_told(
     tmp_path: Path, instance: dg.DagsterInstance
 ) -> None:
-    """Here because there is no Spark to count the keys of a table that is there."""
+    """The check fails here because there is no Spark to count the keys of the one table that exists."""
     write_deltalake(str(tmp_path / "orders"), pa.table({"id": [1]}))
     defs = incremental(location(tmp_path, orders, FIRST), nightly_checks=CRON)
     result = night(defs, instance)

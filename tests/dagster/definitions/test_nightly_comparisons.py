@@ -1,4 +1,4 @@
-"""What the nights find: executed nights over real tables."""
+"""The findings of nights: executed nights over real tables."""
 
 from datetime import timedelta
 from typing import Any
@@ -72,7 +72,7 @@ def test_a_night_compares_the_partition_whose_check_is_oldest_or_that_differed(h
     for day in ("2013-01-01", "2013-01-02"):
         house.run("daily", partition_key=day)
     house.lake.sql("UPDATE {daily} SET v = 7 WHERE id = 1")
-    house.lake.sql("UPDATE {orders} SET v = 6 WHERE id = 2")  # no run of its partition has read it
+    house.lake.sql("UPDATE {orders} SET v = 6 WHERE id = 2")  # the run of its partition has not read it
     first = night(house, orders, daily)["daily"]
     assert (first.metadata["partition"].value, keys(first)) == ("2013-01-01", {"1"})
     assert str(first.description).startswith(
@@ -113,7 +113,7 @@ def test_a_night_ends_with_the_check_in_which_its_limit_is_reached(house: House)
 
 @pytest.mark.slow
 def test_a_partition_is_compared_though_the_files_that_it_read_are_gone_if_only_others_changed(house: House) -> None:
-    """The rows that are mapped to it are those of a newer version, which Delta can still read."""
+    """The rows that are mapped to the partition are those of a newer version, which Delta can still read."""
     source = dg.AssetSpec("sliced", partitions_def=DAYS, metadata=Table(key="id", partition_by="day"))
 
     @dg.asset(partitions_def=DAYS, metadata=Table(partition_by="day", key="id"))
@@ -132,5 +132,5 @@ def test_a_partition_is_compared_though_the_files_that_it_read_are_gone_if_only_
     told = night(house, source, follows)["follows"]
     assert told.passed, told.description
     assert (told.metadata["partition"].value, told.metadata["rows"].value) == ("2013-01-01", 2)
-    house.lake.sql("UPDATE {sliced} SET v = 11 WHERE id = 1")  # not read yet: of the version before
+    house.lake.sql("UPDATE {sliced} SET v = 11 WHERE id = 1")  # not read yet, so the version before is compared
     assert night(house, source, follows)["follows"].passed

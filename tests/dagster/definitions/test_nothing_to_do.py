@@ -1,4 +1,4 @@
-"""A step whose sources have no changes calls no function and asks for no Spark; any other step is as it was."""
+"""A step whose sources have no changes does not call its function or ask for Spark; any other step runs as before."""
 
 import datetime as dt
 import random
@@ -95,7 +95,7 @@ class Asked:
 
 @dataclass
 class Resting(House):
-    """A house whose assets `incremental` has completed."""
+    """A house whose assets have been completed by `incremental`."""
 
     spark: Asked = field(init=False)
 
@@ -190,7 +190,7 @@ def converted(orders: Changes, rate: DataFrame) -> Overwrite:
 
 @dataclass
 class Rates(dg.IOManager):
-    """Hands out what no version tells of."""
+    """Returns rows that depend on no version of a table."""
 
     spark: SparkSession
     rate: int = 2

@@ -1,4 +1,4 @@
-"""A table that owns some rows, in Dagster: what is refused, thawed, shown and compared."""
+"""A table that owns some rows, in Dagster: which definitions are refused; what is thawed, shown and compared."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

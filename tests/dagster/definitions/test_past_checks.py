@@ -1,4 +1,4 @@
-"""When checks were last made, by the evaluations in a real instance of Dagster; without Spark."""
+"""When checks were last made, by the evaluations in a real Dagster instance; without Spark."""
 
 from typing import Any
 
@@ -55,7 +55,7 @@ def test_a_check_that_could_not_be_made_is_no_comparison(instance: dg.DagsterIns
 
 @given(partitions=st.lists(st.sampled_from("abcdef"), unique=True), past=st.lists(st.sampled_from("abcdefgh")))
 def test_the_partition_that_is_compared_is_the_one_whose_check_is_oldest(partitions: list[str], past: list[str]):
-    """By a model in plain Python: never is older than ever, and of several that never were the first."""
+    """A model in plain Python: a partition that was never checked is the oldest, the first one if there are several."""
     checks = [
         MadeCheck(0, dg.AssetCheckEvaluation(KEY, CHECK, passed=True, metadata={PARTITION: name})) for name in past
     ]

@@ -1,4 +1,4 @@
-"""The quarantine of a table is an asset beside it, which the runs of the table materialize."""
+"""The quarantine of a table is an asset of its own, which the runs of the table materialize."""
 
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def test_a_run_materializes_the_quarantine_and_others_read_it(house: House) -> N
 
 
 def test_a_quarantine_is_materialized_if_its_rows_are_news(house: House) -> None:
-    """Also those of a run that failed behind the commit of the quarantine, and so told Dagster nothing."""
+    """Even rows of a run that failed after it had committed the quarantine, and so reported nothing to Dagster."""
 
     def told(result: dg.ExecuteInProcessResult) -> list[str]:
         events = [

@@ -1,4 +1,4 @@
-"""Calls that mean nothing are refused before Spark is asked for anything, each in a sentence that says what to do."""
+"""Calls without a meaning are refused before Spark is asked for anything, each in a sentence that says what to do."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ def read(name: str) -> SourceRead:
 
 
 def touched(name: str, *columns: str) -> Touched:
-    """Every key of a source, of which nothing but its identity matters here."""
+    """Touched keys that are every key of a source; only the identity of this object matters here."""
     source: Any = object()
     return Touched(columns, EveryKey(), source, (read(name),))
 

@@ -1,4 +1,4 @@
-"""Whoever asks names the inputs that Dagster resolves, however the definitions say them. Random definitions, no Spark."""
+"""Every part of the library sees the inputs that Dagster resolves, however they are declared. Random, without Spark."""
 
 import inspect
 from collections import Counter
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::d
 
 @dataclass
 class Said:
-    """What one function says of its inputs: parameters with how they are read, `ins`, `deps`."""
+    """How one function declares its inputs: parameters with how they are read, `ins`, `deps`."""
 
     parameters: dict[str, Any] = field(default_factory=dict[str, Any])
     ins: dict[str, dg.AssetIn] = field(default_factory=dict[str, dg.AssetIn])
@@ -92,7 +92,7 @@ def function_with(parameters: Mapping[str, Any], returns: Any) -> Callable[..., 
 
 
 def random_definitions(chance: Random) -> tuple[list[Any], list[str]]:
-    """Definitions of two to six tables, each of which reads some of the others, and the ways in which they say so."""
+    """Definitions of two to six tables that read some of the others, and the ways in which they declare that."""
     keys = [dg.AssetKey([*chance.choice(PREFIXES), chance.choice("abcde")]) for _ in range(chance.randint(2, 6))]
     keys = list(dict.fromkeys(keys))
     assets, used = list[Any](), list[str]()
@@ -125,11 +125,11 @@ def random_definitions(chance: Random) -> tuple[list[Any], list[str]]:
 
 
 def answers(defs: dg.Definitions, asset: dg.AssetsDefinition, key: dg.AssetKey) -> Iterator[tuple[str, Any, Any]]:
-    """Who says which inputs a table has: the answer, and what it must be by Dagster's own graph of assets."""
+    """Each part of the library that knows a table's inputs: its answer, and the right one by Dagster's asset graph."""
     location, resolved = code_location_of(defs), asset.keys_by_input_name
     table, name, inputs = location[key], key.to_user_string(), names(resolved.values())
     yield "definitions", dict(table.inputs), dict(resolved)
-    instance: Any = None  # it knows when checks were made
+    instance: Any = None  # used only for when checks were made
     checked = Checked.of(table, location, dict.fromkeys([key, *location.tables], MANAGER), instance)
     yield "checks", names_of(checked.sources.values()), inputs
     yield "managers of checks", set(checkable_tables(location)[key].resources), {key, *resolved.values()}
@@ -142,7 +142,7 @@ def answers(defs: dg.Definitions, asset: dg.AssetsDefinition, key: dg.AssetKey) 
     yield "upkeep", {*tables}, names(followed)
     read = [resolved[each.name] for each in asset.op.input_defs if not each.dagster_type.is_nothing]
     tables_read = [key.to_user_string() for key in read if location[key].ref is not None]
-    if tables_read:  # a lakehouse without tables: the first that is looked for is missing
+    if tables_read:  # there are no tables: `explain` names the first one that it misses
         yield "explain", f"'{tables_read[0]}'" in explain(defs, key).why, True
 
 
@@ -174,9 +174,9 @@ def test_whoever_asks_names_the_inputs_that_dagster_resolves():
             assets, ways = random_definitions(Random(seed))
             given = dg.Definitions(assets=assets, resources={"io_manager": MANAGER, "memory": dg.mem_io_manager})
             graph = given.resolve_asset_graph()
-        except (dg.DagsterInvalidDefinitionError, dg.DagsterInvariantViolationError):  # Dagster refuses them
+        except (dg.DagsterInvalidDefinitionError, dg.DagsterInvariantViolationError):  # refused by Dagster
             continue
-        if any(map(names_a_source_twice, graph.asset_nodes)):  # they are refused
+        if any(map(names_a_source_twice, graph.asset_nodes)):  # refused by this library
             continue
         if is_circular(graph):
             done["circle"] += 1

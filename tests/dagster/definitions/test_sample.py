@@ -1,4 +1,4 @@
-"""Which keys a check compares, by the parts of a sample alone."""
+"""Which keys a check compares, by the parts of the sample alone."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,13 +10,13 @@ COUNTS = st.integers(1, 300)
 
 @given(of=COUNTS, last=st.builds(lambda of, number: Part(number % of, of), COUNTS, st.integers(0, 10**6)))
 def test_as_many_checks_in_a_row_as_there_are_parts_compare_each_key_once(of: int, last: Part) -> None:
-    """Whatever was compared before; a check that a night left out changes nothing."""
+    """Whatever was compared before; a night that leaves the check out changes nothing."""
     compared = list[int]()
     for _ in range(of):
         last = last.following(of)
         compared.append(last.number)
     assert sorted(compared) == list(range(of))
-    hashes = range(-2 * of, 2 * of)  # of the keys: in exactly one part each
+    hashes = range(-2 * of, 2 * of)  # hashes of keys, each in exactly one part
     assert all(sum(value % of == number for number in compared) == 1 for value in hashes)
 
 
@@ -24,7 +24,7 @@ def test_as_many_checks_in_a_row_as_there_are_parts_compare_each_key_once(of: in
 def test_a_part_that_was_wrong_is_compared_until_it_is_right(
     of: int, wrong: set[int], mended: int, nights: int
 ) -> None:
-    """So no night is green between the one that found it and the one after it was mended."""
+    """So no night succeeds between the one that found the difference and the one after it was mended."""
     last, found = Part(0, of), list[bool]()
     for each in range(nights):
         still_wrong = last.number in wrong and each < mended

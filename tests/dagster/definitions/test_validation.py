@@ -234,7 +234,7 @@ def test_a_snapshot_in_partitions_or_of_changes_is_refused_and_so_is_one_without
 
 
 def test_an_asset_that_says_itself_what_it_wrote_needs_no_annotation_of_a_write(instance: dg.DagsterInstance) -> None:
-    """Dagster makes `Any` of a `MaterializeResult` without a value."""
+    """For a `MaterializeResult` without a value Dagster infers the type `Any`."""
 
     @dg.asset
     def loaded() -> dg.MaterializeResult:
@@ -248,7 +248,7 @@ def test_an_asset_that_says_itself_what_it_wrote_needs_no_annotation_of_a_write(
 def test_a_manager_takes_environment_variables_where_dagster_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dagster puts their values in their place in runs alone; sensors and commands ask the definitions."""
+    """Dagster resolves them in runs only; but sensors and commands read the definitions."""
     monkeypatch.setenv("LAKE", "s3://bucket/lake")
     monkeypatch.setenv("LAKE_KEY", "key")
     manager = DeltaIOManager(

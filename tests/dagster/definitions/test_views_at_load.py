@@ -1,4 +1,4 @@
-"""What a view's text shows to be impossible is refused when the code location loads, without a call of its function."""
+"""What a view's text shows to be impossible is refused when the code location loads; its function is not called."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A table whose inputs agree is asked for when a newer cut is there, and not when it would only find that it waits."""
+"""A table whose inputs agree is requested when there is a newer cut, and not when its run could only wait."""
 
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def seen(m: Changes) -> Merge: ...
 
 
 def asked(root: Path, *assets: object, debounce: float = 0) -> list[list[str]]:
-    """The tables of each run that a tick asks for."""
+    """The tables in each run that a tick requests."""
     sensor = change_sensor("carry", assets, resources={"io_manager": manager_of(root)}, debounce=debounce)
     with dg.DagsterInstance.ephemeral() as instance:
         requests = ticked(sensor, instance).run_requests or []
@@ -96,7 +96,7 @@ def test_the_condition_asks_for_siblings_in_one_run_and_not_for_a_table_that_wou
     fork: Path, instance: dg.DagsterInstance
 ) -> None:
     def wanted(*followed: dg.AssetsDefinition) -> set[str]:
-        """The tables that one evaluation of the conditions requests; those that are not followed run by a schedule."""
+        """The tables that one evaluation of the conditions requests; tables that are not followed run by a schedule."""
         keys = [asset.key for asset in followed]
         by_schedule = [asset for asset in (a, b, m) if asset not in followed]
         conditions = {asset: automation() for asset in followed} | dict.fromkeys(by_schedule, AT_NIGHT)

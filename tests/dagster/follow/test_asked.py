@@ -1,4 +1,4 @@
-"""A run is asked for again for the same changes after a pause that doubles. Real logs and marks, without Spark."""
+"""A run for the same changes is requested again after a pause that doubles. Real logs and marks, without Spark."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ def daily(orders: Changes) -> Merge: ...
 
 @dataclass
 class Watched:
-    """Tables below a root, and a sensor that follows them, of whose requests nothing comes."""
+    """Tables below a root, and a sensor that follows them; the runs that it requests do not take place."""
 
     root: Path
     instance: dg.DagsterInstance
@@ -62,7 +62,7 @@ class Watched:
         return [request.partition_key for request in self.asks()]
 
     def later(self, seconds: float) -> None:
-        """Lets time pass: what was asked for lies further back."""
+        """Lets time pass: moves earlier requests further into the past."""
         remembered: dict[str, dict[str, list[Any]]] = json.loads(self.cursor or "{}")
         for pauses in remembered.values():
             for pause in pauses.values():
@@ -76,7 +76,7 @@ class Watched:
 
 @pytest.fixture
 def days(tmp_path: Path, instance: dg.DagsterInstance) -> Watched:
-    """A source partitioned by day, with rows of each of four, of which nothing is read."""
+    """A source partitioned by day, with rows of four days, that has not been read."""
     watched = Watched(tmp_path, instance, (by_day, daily))
     watched.change_day(DAY_1, DAY_2, DAY_3, DAY_4)
     return watched
@@ -84,7 +84,7 @@ def days(tmp_path: Path, instance: dg.DagsterInstance) -> Watched:
 
 @pytest.fixture
 def tables(tmp_path: Path, instance: dg.DagsterInstance) -> Watched:
-    """Two tables that have nothing to do with each other, of which nothing is read."""
+    """Two unrelated tables whose sources have not been read."""
     append(tmp_path, "orders", 1)
     append(tmp_path, "bought", 1)
     return Watched(tmp_path, instance, (orders, bought, copies, others))

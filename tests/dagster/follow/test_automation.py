@@ -1,4 +1,4 @@
-"""The automation condition: its truth is what the logs say is unread. Real tables and marks, written without Spark."""
+"""The automation condition: it is true for what is unread by the logs. Real tables and marks, written without Spark."""
 
 import shutil
 from dataclasses import dataclass, field
@@ -65,10 +65,10 @@ class Place:
         return dg.AssetSelection.assets(*(asset.key for asset in self.assets))
 
     def ticks(self, later: float = 0.0) -> set[str]:
-        """The tables, and their partitions, that one tick requests; each time the code location is loaded anew.
+        """The tables, and their partitions, that one tick requests; the code location is loaded again for each tick.
 
         Args:
-            later: So many seconds from now.
+            later: This many seconds from now.
         """
         result = dg.evaluate_automation_conditions(
             self.definitions,
@@ -109,7 +109,7 @@ def current(place: Place) -> Place:
 
 
 def test_an_upstream_that_moved_before_the_first_tick_is_not_missed(place: Place) -> None:
-    """There was no tick before that, and so no event: what is unread is a state."""
+    """There was no tick before the change, and so no event: what is unread is a state."""
     place.append("orders", 3)
     assert place.ticks() == {"copies", "totals"}, "the table that follows is requested for the same run"
 
@@ -130,7 +130,7 @@ def test_a_run_that_fails_once_is_requested_again_after_a_pause_and_not_at_each_
 
 
 def started(instance: dg.DagsterInstance, key: dg.AssetKey, partition: str | None = None) -> dg.DagsterRun:
-    """A run that is to materialize a table, or a partition of it, and has not ended."""
+    """A run that is to materialize a table, or a partition of a table, and has not ended."""
     tags = {} if partition is None else {"dagster/partition": partition}
     run = instance.add_run(dg.DagsterRun("any", make_new_run_id(), status=dg.DagsterRunStatus.STARTED, tags=tags))
     planned = AssetMaterializationPlannedData(key, partition)
@@ -158,7 +158,7 @@ def test_a_table_whose_source_fails_in_their_run_is_requested_alone(place: Place
 
 
 def test_a_run_that_died_is_not_waited_for(current: Place) -> None:
-    """A killed code server leaves its runs started."""
+    """If the code server is killed, its runs stay in the state "started"."""
     current.append("orders", 3)
     started(current.instance, COPIES)
     assert current.ticks() == set(), "a living run says every half minute how far it is"
@@ -173,7 +173,7 @@ def test_a_change_that_comes_while_a_failed_run_pauses_is_requested_at_once(curr
 
 
 def test_what_cannot_run_is_not_requested_behind_what_can(place: Place) -> None:
-    """A run of it would fail, at each change of what it reads besides; nor can a table run that only it could make."""
+    """A run of it would fail at each change of its other sources; nor can a table run whose source only it makes."""
     place.assets = [orders, dg.AssetSpec("nowhere"), copies, totals, joined, behind]
     assert place.ticks() == {"copies", "totals"}
 
@@ -185,7 +185,7 @@ def change_day(place: Place, *days: str) -> None:
 
 @pytest.fixture
 def by_day(place: Place) -> Place:
-    """A table of which each partition reads one partition of its source."""
+    """A table whose partitions read one partition each of its source."""
     place.assets = [dg.AssetSpec("orders", metadata=Table(key="id", partition_by="day"), partitions_def=DAYS), daily]
     shutil.rmtree(place.root / "orders")
     return place
@@ -218,7 +218,7 @@ def test_a_partition_that_waits_for_its_run_is_requested_once_that_run_has_ended
 
 
 def test_the_sensor_only_looks_at_what_has_a_condition(current: Place) -> None:
-    """With both on there is one run for each change: the condition's."""
+    """With both switched on, each change leads to one run: the condition's."""
     sensor = change_sensor("carry_on", current.assets, root=str(current.root))
     current.append("orders", 3)
     assert current.ticks() == {"copies", "totals"}

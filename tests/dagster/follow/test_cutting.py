@@ -85,7 +85,7 @@ def test_a_check_and_status_say_that_a_table_is_torn_and_status_for_whom_it_wait
 
 
 def test_tables_that_have_read_each_other_stand_for_nothing(fork: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Their marks form a circle after a graph was turned round."""
+    """After a graph was turned round their marks form a circle."""
     run(fork, "m", "a", also=("b",))
     run(fork, "a", "m")
     assert main(["status", "--root", str(fork)]) == 0
@@ -103,7 +103,7 @@ def test_only_a_table_whose_inputs_share_a_source_has_the_check(fork: Path) -> N
 
 
 def found(root: Path) -> Finding:
-    """What the check says of the table at the meeting point."""
+    """The finding of the check on the table at the meeting point."""
     defs = definitions(root)
     code_location = code_location_of(defs)
     managers = dict.fromkeys(code_location.tables, managers_of(defs.resources)["io_manager"])

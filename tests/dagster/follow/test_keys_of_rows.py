@@ -1,4 +1,4 @@
-"""The partition that a row of a log belongs to is the partition whose run selects the row, and no other."""
+"""A row of a log belongs to the partition whose run selects the row, and to no other."""
 
 from collections.abc import Iterator, Mapping
 from itertools import product
@@ -152,7 +152,7 @@ def test_a_text_of_a_log_is_read_as_its_columns_type_says(
 
 
 def test_rows_whose_run_is_refused_belong_to_it_all_the_same(shops: dg.DagsterInstance) -> None:
-    """So that the run is asked for, and says why."""
+    """Then the run is requested, and its error gives the reason."""
     keys = KeysOfRows.of(SET_BACK, COLUMNS, {"at": "timestamp_ntz"})
     (key,) = keys.of_row({"At": "2026-11-01 01:30:00"})
     with pytest.raises(WriteError, match="went through twice"):
@@ -165,7 +165,7 @@ def test_a_column_of_which_no_key_is_a_value_is_refused_and_named() -> None:
 
 
 def test_thousands_of_values_among_thousands_of_partitions_are_looked_up_and_not_searched() -> None:
-    """Dagster is asked for the window of a partition once at most."""
+    """Dagster is asked at most once for the window of a partition."""
     asked = list[str]()
 
     class Counted(dg.HourlyPartitionsDefinition):

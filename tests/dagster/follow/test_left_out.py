@@ -1,4 +1,4 @@
-"""A table of which something cannot be told is left out alone, whoever looks. Real logs, written without Spark."""
+"""A table about which something cannot be found out is left out alone, whoever looks. Real logs, without Spark."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ DAYS_OF_SHOPS = dg.MultiPartitionsDefinition({"day": DAYS, "shop": SHOPS})
 
 
 class Silent(dg.PartitionMapping):
-    """A mapping that somebody wrote for runs alone: it does not say what is downstream of a partition."""
+    """A user's mapping that was written for runs only: it does not give what is downstream of a partition."""
 
     @property
     def description(self) -> str:

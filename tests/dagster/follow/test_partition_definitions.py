@@ -1,4 +1,4 @@
-"""Which part of a table the keys of Dagster's partition definitions are, whatever kind of definition that is."""
+"""Which part of a table a partition key selects, for every kind of partition definition in Dagster."""
 
 from datetime import UTC, datetime
 
@@ -20,7 +20,7 @@ DAYS_OF_REGIONS = dg.MultiPartitionsDefinition({"region": REGIONS, "day": DAYS})
 
 
 def test_the_dimensions_of_a_partition_are_the_columns_of_their_names() -> None:
-    """Whichever comes first in the table: Dagster sorts the dimensions of a key by their names."""
+    """Whatever their order in the table: Dagster sorts the dimensions of a key by their names."""
     for columns in (("region", "day"), ("day", "region")):
         slice_ = slice_of("a", Table(partition_by=columns), DAYS_OF_REGIONS, ["2013-01-02|west"])
         assert slice_.keys == ("2013-01-02|west",)
@@ -35,7 +35,7 @@ def test_names_of_partitions_are_values_of_the_first_column() -> None:
 
 
 def test_a_week_is_seven_days_from_its_key_on() -> None:
-    """Dagster's weeks begin on Sundays, whatever day the first of them was to begin with."""
+    """Dagster's weeks begin on Sundays, whatever day the definition begins with."""
     slice_ = slice_of("a", Table(partition_by="week"), WEEKS, WEEKS.get_partition_keys()[:1])
     assert slice_.predicate(TYPES) == "(`week` >= DATE'2013-01-06' AND `week` < DATE'2013-01-13')"
 
@@ -74,7 +74,7 @@ def test_a_dimension_without_a_column_of_its_name_is_refused() -> None:
 def test_a_text_column_is_refused_if_a_day_inside_a_partition_is_the_key_of_none(
     definition: dg.TimeWindowPartitionsDefinition, refused: str | None
 ) -> None:
-    """Rows of that day would be in no partition, whatever the form of the keys."""
+    """Rows of that day would be in no partition, whatever the format of the keys."""
     key = definition.get_partition_keys(current_time=datetime(2013, 6, 1, tzinfo=UTC))[0]
     slice_ = slice_of("a", Table(partition_by="day"), definition, [key])
     if refused is None:

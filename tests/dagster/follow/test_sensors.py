@@ -1,4 +1,4 @@
-"""What the sensor asks for, by the logs alone."""
+"""What the sensor requests, by the logs alone."""
 
 import shutil
 from pathlib import Path
@@ -26,14 +26,14 @@ def root(tmp_path: Path) -> Path:
 
 
 def asked(root: Path, instance: dg.DagsterInstance, *assets: Any) -> list[str] | None:
-    """The tables that a tick asks for; None if it asks for nothing."""
+    """The tables that a tick requests; None if it requests nothing."""
     request = tick(change_sensor("carry_on", [orders, *assets], root=str(root)), instance)
     keys = request.asset_selection or [] if isinstance(request, dg.RunRequest) else None
     return None if keys is None else [key.to_user_string() for key in keys]
 
 
 def run_of(instance: dg.DagsterInstance, sensor: str, status: dg.DagsterRunStatus) -> dg.DagsterRun:
-    """A run that a sensor has asked for; Dagster wants to know of a queued one which job it is."""
+    """A run that a sensor has requested; for a queued run, Dagster needs to know the job."""
     job = RemoteJobOrigin(RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("any"), "any"), "any")
     run = dg.DagsterRun("any", make_new_run_id(), status=status, remote_job_origin=job)
     return instance.add_run(run.with_tags({"lakehouse/change_sensor": sensor}))
@@ -46,7 +46,7 @@ def test_a_run_names_its_sensor_and_what_is_unread_with_all_that_follows_and_che
     assert isinstance(request, dg.RunRequest)
     assert request.asset_selection == [dg.AssetKey("copies"), dg.AssetKey(["gold", "totals"])]
     assert request.tags == {"lakehouse/change_sensor": "carry_on", "lakehouse/unread": "copies"}
-    assert request.asset_check_keys == []  # None would be every check: a full recompute after each step
+    assert request.asset_check_keys == []  # None would mean every check: a full recompute after each step
 
 
 def test_the_sensor_waits_for_its_own_run_and_for_no_other(root: Path) -> None:
@@ -72,7 +72,7 @@ def test_the_sensor_asks_again_for_what_a_restore_undid(house: House) -> None:
 @pytest.mark.served
 @pytest.mark.slow
 def test_a_source_that_was_put_back_from_a_backup_is_asked_for(house: House, tmp_path: Path) -> None:
-    """Once it has grown past the position nobody could tell any more."""
+    """Once the source has grown past the position, the logs would no longer show it."""
     house.assets = [orders, copies]
     shutil.copytree(house.root / "orders", tmp_path / "backup")
     house.lake.sql("UPDATE {orders} SET v = 12 WHERE id = 1")
@@ -86,7 +86,7 @@ def test_a_source_that_was_put_back_from_a_backup_is_asked_for(house: House, tmp
 @pytest.mark.served
 @pytest.mark.slow
 def test_an_input_that_was_only_looked_up_so_far_is_asked_for(house: House) -> None:
-    """A snapshot input says at which version, and not that every change up to it was applied."""
+    """The position of a snapshot input gives its version, and does not imply that all changes up to it were applied."""
 
     def looked_up(orders: DataFrame) -> Overwrite:
         return Overwrite(orders)
@@ -141,7 +141,7 @@ def test_a_source_that_has_another_name_now_is_asked_for_once(house: House) -> N
 
 
 def asked_until_done(house: House, name: str) -> int:
-    """How often the sensor asks for a run, where each is carried out."""
+    """How often the sensor requests a run, if each run is carried out."""
     sensor = change_sensor("carry_on", house.assets, root=str(house.root))
     for times in range(4):
         if isinstance(tick(sensor, house.instance), dg.SkipReason):
@@ -156,7 +156,7 @@ def test_a_graph_of_ops_is_nobody_elses_business(root: Path) -> None:
 
 
 def damage(root: Path, name: str) -> None:
-    """Makes the mark of a table's first commit one that nobody can read."""
+    """Damages the mark of a table's first commit, so that it cannot be read."""
     log = root / name / "_delta_log" / f"{0:020}.json"
     log.write_text(log.read_text().replace('\\"epoch\\":1', '\\"epoch\\":\\"x\\"'))
 
@@ -164,7 +164,7 @@ def damage(root: Path, name: str) -> None:
 def test_a_table_that_the_sensor_cannot_read_does_not_stop_the_others_nor_is_what_cannot_run_asked_for_behind_them(
     root: Path, instance: dg.DagsterInstance
 ) -> None:
-    """A run of it would fail, at each change of what it reads besides."""
+    """A run of it would fail, at each change of its other sources."""
 
     @dg.asset(metadata=Table(key="id"))
     def damaged(copies: Changes) -> Merge: ...
@@ -195,6 +195,6 @@ def test_a_directory_that_may_not_be_entered_does_not_stop_the_others(
             raise PermissionError(13, "Permission denied", str(path))
         return entered(path)
 
-    # Root may enter every directory, and tests may run as root.
+    # Root may enter every directory, and the tests may run as root.
     monkeypatch.setattr(Path, "is_dir", is_dir)
     assert asked(root, instance, copies, others) == ["others"]

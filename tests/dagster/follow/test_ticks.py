@@ -1,4 +1,4 @@
-"""A tick says what it looked at, what it asks for, what it left out and why; partitions; pace."""
+"""A tick reports what it looked at, what it requests, what it left out and why; partitions; pace."""
 
 import shutil
 import time
@@ -24,7 +24,7 @@ NOW = 1_000_000.0
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A source in two files, which nothing has read."""
+    """A source in two files that has not been read."""
     append(tmp_path, "orders", 1)
     append(tmp_path, "orders", 2)
     return tmp_path
@@ -38,7 +38,7 @@ def reason_of(result: dg.RunRequest | dg.SkipReason) -> str:
 @pytest.mark.served
 @pytest.mark.slow
 def test_a_table_reads_sources_below_several_roots(house: House, tmp_path: Path) -> None:
-    """Its own manager says where each is, and no table is left out in silence."""
+    """The table's own manager knows where each of them is, and no table is left out silently."""
     other = Lake(house.lake.spark, tmp_path / "other")
     other.root.mkdir()
     other.create("customers", [(1, "a")], "id int, name string")
@@ -144,7 +144,7 @@ def started(instance: dg.DagsterInstance, *selection: str) -> dg.DagsterRun:
 def test_a_run_that_died_is_named_and_not_waited_for(
     root: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A killed code server leaves its runs started, and no launcher on a laptop looks after them."""
+    """If the code server is killed, its runs stay "started", and no launcher on a laptop monitors them."""
     dead = started(instance)
     sensor = change_sensor("carry_on", [orders, copies], root=str(root))
     assert f"still under way: {dead.run_id[:8]}" in reason_of(tick(sensor, instance))

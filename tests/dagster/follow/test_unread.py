@@ -1,4 +1,4 @@
-"""The sensor, `status` and the checks give one answer to what is unread. Real logs and marks, written without Spark."""
+"""The sensor, `status` and the checks agree on what is unread. Real logs and marks, written without Spark."""
 
 import json
 import random
@@ -76,7 +76,7 @@ def act(chance: random.Random, root: Path, row: int) -> None:
 
 
 def cleaned(table: Path) -> None:
-    """Cleans the log of a table up to its newest version, as Delta does once that has a checkpoint."""
+    """Cleans up the log of a table up to its newest version, as Delta does once that version has a checkpoint."""
     delta = DeltaTable(str(table))
     delta.create_checkpoint()
     for version in range(delta.version()):
@@ -123,7 +123,7 @@ def test_a_table_whose_position_is_lost_is_told_so_by_all(tmp_path: Path) -> Non
 
 @pytest.fixture
 def days(tmp_path: Path) -> Path:
-    """A source partitioned by day, of which `daily` has read version 0 of two days; then the second day moved."""
+    """A source partitioned by day; `daily` has read version 0 of two days, and then the second day changed."""
     append_day(tmp_path, "2013-01-01", 1)
     append_day(tmp_path, "2013-01-02", 2)
     for partition in ("2013-01-01", "2013-01-02"):
@@ -139,7 +139,7 @@ def append_day(root: Path, day: str, row: int) -> None:
 
 @pytest.mark.parametrize("columns", [["day"], []], ids=["partitioned by day", "in no partitions of Delta"])
 def test_a_partition_whose_last_rows_are_deleted_at_the_source_is_behind(tmp_path: Path, columns: list[str]) -> None:
-    """Its rows are in the table alone, whose own commits name it if its files do not."""
+    """Its rows are only in the table; if the table's files do not name the partition, its own commits do."""
     append_day(tmp_path, "2013-01-01", 1)
     append_day(tmp_path, "2013-01-02", 2)
     for partition in ("2013-01-01", "2013-01-02"):
@@ -155,7 +155,7 @@ def test_a_partition_whose_last_rows_are_deleted_at_the_source_is_behind(tmp_pat
 def test_a_commit_that_does_not_name_the_partition_of_a_file_wakes_every_partition(
     days: Path, named: Mapping[str, str] | None
 ) -> None:
-    """Its writer may leave the values of a removed file out, or the table mapped or renamed its columns then."""
+    """Its writer may omit the values of a removed file, or the table's columns were mapped or renamed at the time."""
     run_day(days, "2013-01-02")
     DeltaTable(str(days / "orders")).delete("day = '2013-01-01'")
     version = DeltaTable(str(days / "orders")).version()
@@ -193,7 +193,7 @@ def test_a_partition_whose_source_was_cleaned_up_behind_it_fails_the_checks(days
 
 
 def test_a_partition_that_was_never_read_is_late_by_the_age_of_its_rows(days: Path) -> None:
-    """As the sensor asks for it. Of several the one that has waited longest is named first."""
+    """As the sensor requests it. If there are several, the one that has waited longest is named first."""
     run_day(days, "2013-01-02")
     for day, days_ago in (("2013-01-04", 5), ("2013-01-03", 9)):
         append_day(days, day, 5)
@@ -225,7 +225,7 @@ def test_a_partition_that_may_have_rows_in_a_source_without_partitions_warns_at_
 
 
 def test_a_run_is_due_while_log_cleanup_could_take_the_own_mark_behind_the_commits_of_others(tmp_path: Path) -> None:
-    """Others commit, and the sources are still: after a month the log would have no position."""
+    """Others commit, and the sources do not change: after a month the log would contain no position."""
     append(tmp_path, "orders", 1)
     run(tmp_path, "copies", "orders")
     watch, instance = watched(tmp_path, orders, copies), dg.DagsterInstance.ephemeral()
@@ -240,7 +240,7 @@ def test_a_run_is_due_while_log_cleanup_could_take_the_own_mark_behind_the_commi
 
 
 def test_what_upkeep_does_to_a_source_is_read_once_log_cleanup_could_reach_it_and_not_before(tmp_path: Path) -> None:
-    """A run for each OPTIMIZE of each source, the day after it, would wake every table once a night."""
+    """A run for each OPTIMIZE of each source, on the next day, would wake every table once a night."""
     append(tmp_path, "orders", 1)
     append(tmp_path, "orders", 2)
     run(tmp_path, "copies", "orders")
@@ -252,7 +252,7 @@ def test_what_upkeep_does_to_a_source_is_read_once_log_cleanup_could_reach_it_an
 
 
 def test_the_columns_of_a_partitioned_table_are_compared_with_its_newest_own_commit(days: Path) -> None:
-    """Whatever partition that wrote; and its sources' with the versions that it had read."""
+    """Whatever partition it wrote; and the columns of its sources with those of the versions that it had read."""
     told = checked(days, daily, by_day).schema()
     assert told.sentence == "'daily' and its sources have the columns they had."
     wider = pa.table({"id": pa.array([9], pa.int32()), "day": ["2013-01-01"], "w": [1]})
@@ -267,7 +267,7 @@ def test_the_columns_of_a_partitioned_table_are_compared_with_its_newest_own_com
 
 
 def test_a_table_with_a_catalog_name_is_followed_where_its_last_run_found_it(tmp_path: Path) -> None:
-    """Until then nobody knows, and the tick says so; a run that was asked for before has another answer."""
+    """Until then its place is unknown, and the tick reports that; after the run that was requested, it is known."""
     sold = dg.asset(name="sold", metadata=Table(key="id", name="shop.sold"))(copies.op.compute_fn.decorated_fn)
     append(tmp_path, "orders", 1)
     run(tmp_path, "elsewhere", "orders")

@@ -1,4 +1,4 @@
-"""A log that a look walks back over once for each partition, in whatever order it asks: as the log itself, read once."""
+"""A log that a look walks back over once for each partition, in any order: the same commits, but read only once."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -15,6 +15,8 @@ QUERIES = {
     "left_filter_right_null": """SELECT o.id, o.amt FROM o LEFT JOIN c ON o.cust=c.id WHERE c.id IS NULL""",
     "left_on_extra": """SELECT o.id, c.seg FROM o LEFT JOIN c ON o.cust=c.id AND c.nat=1 AND o.amt>2""",
     "left_coalesce": """SELECT coalesce(c.seg,'none') seg, sum(o.amt) s, count(*) n FROM o LEFT JOIN c ON o.cust=c.id GROUP BY coalesce(c.seg,'none')""",
+    "left_coalesce_other": """SELECT coalesce(o.amt,c.nat) k, count(*) n FROM o LEFT JOIN c ON o.cust=c.id GROUP BY coalesce(o.amt,c.nat)""",
+    "left_coalesce_key": """SELECT coalesce(o.amt,c.id) k, count(*) n FROM o LEFT JOIN c ON o.cust=c.id GROUP BY coalesce(o.amt,c.id)""",
     "left_group_right": """SELECT c.seg, sum(o.amt) s FROM o LEFT JOIN c ON o.cust=c.id GROUP BY c.seg""",
     "left_chain": """SELECT o.id, c.seg, n.region FROM o LEFT JOIN c ON o.cust=c.id LEFT JOIN n ON c.nat=n.nat""",
     "left_then_inner": """SELECT o.id, n.region FROM o LEFT JOIN c ON o.cust=c.id JOIN n ON n.nat=coalesce(c.nat,1)""",

@@ -63,6 +63,9 @@ def test_the_verdict_says_which_rows_follow_from_what_they_were() -> None:
         verdict = View(sql).check(SCHEMAS, KEYS).verdict
         is_kept = isinstance(verdict, ByKeys) and isinstance(verdict.above, OneRow)
         assert is_kept is (name != "with"), (name, verdict)
+    few = View(ONE_ROWS["few"]).check(SCHEMAS, KEYS).verdict
+    assert isinstance(few, ByKeys) and isinstance(few.above, OneRow)
+    assert [total.is_null for total in few.above.totals] == [False, False, True, True, True]
     for name, sql in NOT_KEPT.items():
         assert isinstance(View(sql).check(SCHEMAS, KEYS).verdict, Whole), name
 

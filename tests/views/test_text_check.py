@@ -127,6 +127,11 @@ def test_a_view_whose_key_no_step_computes_is_whole_with_its_part_and_place(quer
             "all of orders, customers is read for the rows of the keys, because no equality links it",
         ),
         ("SELECT coalesce(city, '?') AS city FROM orders o LEFT JOIN customers c ON o.customer = c.id", None),
+        ("SELECT k FROM (SELECT id AS k FROM orders UNION ALL SELECT id FROM customers) GROUP BY k", None),
+        (
+            "SELECT k FROM (SELECT id AS k FROM orders UNION ALL SELECT city FROM customers) GROUP BY k",
+            "all of orders, customers is read for the rows of the keys, because k may be of another type in each branch",
+        ),
     ],
 )
 def test_a_test_learns_whether_changes_need_more_than_the_rows_of_keys(query: str, why: str | None):

@@ -108,8 +108,11 @@ def _is_rolled_back(run: Run, now: Cursor, done: int | None) -> bool:
 
 
 def _repeats(run: Run, newest: Known) -> bool:
-    """Whether the newest commit is the run's own, with the same snapshot inputs and no stale base."""
-    if run.changes or run.partitions or newest.stale_base:
+    """Whether the newest commit is the run's own, with the same snapshot inputs and no stale base.
+
+    Not if the commit was there when the run began: what the run reads besides may have changed since, and its code.
+    """
+    if run.changes or run.partitions or newest.stale_base or newest.version <= run.began_at:
         return False
     return run.is_own(newest.mark) and newest.mark.reads == run.reads and newest.mark.extract == run.facts.extract
 
@@ -129,14 +132,14 @@ def covers(newest: Known, run: Run) -> bool:
     """Whether a commit leaves a run nothing to do.
 
     Another run's commit does if it has the same definition and read at least as far in every source. It never does
-    if the run compares everything or restates a history, or if it reads no changes, because its result may depend on
-    something else.
+    if the run compares everything or restates a history, or if it reads no changes or has an input without a version,
+    because its result may depend on something else.
     """
     if run.is_own(newest.mark):
         return not newest.stale_base
     if run.compares_everything or run.request.restate_from is not None:
         return False
-    if not run.changes or not _has_definition_of(newest.mark, run):
+    if not run.changes or run.unversioned_inputs or not _has_definition_of(newest.mark, run):
         return False
     return all(
         (read := newest.reads.get(source)) is not None

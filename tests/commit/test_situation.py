@@ -60,6 +60,7 @@ READING = Run(
 OLD, NEW = (Code("1/3.11", digest, {}) for digest in ("aa", "bb"))
 CODED = replace(READING, asset=replace(READING.asset, code=NEW))
 COMPARING = replace(READING, together=Reconcile("asked for"))
+VALUED = replace(READING, asset=replace(READING.asset, values=frozenset({"rate"}), follows_snapshot_inputs=True))
 PLAIN = replace(READING, changes=())
 GONE, RESTORED = Fresh(), Lost("no mark is left", Generation.after(1), epoch=1)
 AS_FAR, FURTHER, LESS, STALE = cursor(2, 8), cursor(2, 9), cursor(2, 7), cursor(2, 5, stale_base=True)
@@ -81,6 +82,7 @@ AS_FAR, FURTHER, LESS, STALE = cursor(2, 8), cursor(2, 9), cursor(2, 7), cursor(
         pytest.param(COMPARING, cursor(1, 4), None, None, Due(), id="a reconciliation needs no position"),
         pytest.param(CODED, coded(NEW), None, None, Superseded(coded(NEW)), id="another run of the same code"),
         pytest.param(CODED, coded(OLD), None, None, Overtaken(coded(OLD)), id="another run of other code"),
+        pytest.param(VALUED, AS_FAR, None, None, Overtaken(AS_FAR), id="another run with an older value"),
         pytest.param(PLAIN, BEGAN, None, None, Due(), id="snapshot inputs"),
         pytest.param(PLAIN, cursor(2, 5), None, None, Overtaken(cursor(2, 5)), id="snapshot inputs, overtaken"),
         pytest.param(READING, BEGAN, None, 10, Due(), id="behind its own commit"),

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakehouse import Append, Changes, Merge, Overwrite, Policy, Read, Table
-from lakehouse.commit.outcome import AlreadyApplied, Committed, Unchanged
+from lakehouse.commit.outcome import Committed, Unchanged
 from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.limits import MEASURED
 from lakehouse.delta.partition_keys import PartitionKey
@@ -16,7 +16,7 @@ from lakehouse.difference.statements import Insert, MergeRows, ReplaceMatched
 from lakehouse.errors import StaleInputsError
 from lakehouse.spark.session import FACTORY_MODE
 from tests.support.lake import NO_WAIT, Lake
-from tests.support.ready_runs import KEYED, SRC, committed, copy, ready, whole
+from tests.support.ready_runs import KEYED, SRC, committed, copy, ready
 
 pytestmark = pytest.mark.slow
 ROWS = [(1, "p", 10), (2, "q", 20)]
@@ -242,7 +242,16 @@ def test_a_repeated_run_whose_snapshot_input_has_moved_is_not_done_yet(lake: Lak
     assert lake.rows("whole") == lake.rows("src")
 
 
-def test_a_step_that_is_repeated_is_still_told_that_it_was_done(lake: Lake) -> None:
-    lake.create("src", ROWS, SRC)
-    lake.materialize(whole, KEYED, run="one")
-    assert isinstance(lake.materialize(whole, KEYED, run="one"), AlreadyApplied)
+@pytest.mark.parametrize("again", ["one", "two"])
+def test_a_repeated_run_writes_what_its_code_gives_now(lake: Lake, again: str) -> None:
+    factor = [100]
+
+    def times() -> Overwrite:
+        return Overwrite(lake.frame("src").selectExpr("id", f"v * {factor[0]} AS v"))
+
+    lake.create("src", [(1, 10), (2, 20)], "id INT, v INT")
+    lake.materialize(times, KEYED, run="one")
+    assert isinstance(lake.materialize(times, KEYED, run=again, aliases=frozenset({"one"})), Unchanged)
+    factor[0] = 3
+    lake.materialize(times, KEYED, run=again, aliases=frozenset({"one"}))
+    assert lake.rows("times") == [(1, 30), (2, 60)]

@@ -20,6 +20,11 @@ PROPAGATING = (
 """Expressions that are NULL if a part of them is."""
 
 
+def may_be_equal_but_other(kind: str) -> bool:
+    """Whether a type calls values equal that may still be told apart: 0.0 and -0.0, texts under a collation."""
+    return _EQUAL_BUT_OTHER.search(kind) is not None
+
+
 def rejects_null(condition: Expression, of: frozenset[str]) -> bool:
     """Whether a condition is never true of a row in which all of these columns are NULL."""
     match condition:
@@ -51,7 +56,7 @@ def equal_columns(condition: Expression, types: Mapping[str, str]) -> tuple[str,
     if not (isinstance(one, exp.Column) and isinstance(other, exp.Column)):
         return None
     kind = types.get(one.name)
-    is_one_value = kind is not None and kind == types.get(other.name) and _EQUAL_BUT_OTHER.search(kind) is None
+    is_one_value = kind is not None and kind == types.get(other.name) and not may_be_equal_but_other(kind)
     return (one.name, other.name) if is_one_value else None
 
 

@@ -48,6 +48,13 @@ OF_ORDERS = (
     "DELETE FROM {c} WHERE city = 'B'",
 )
 MARKS = {"t": ("id int, marks array<int>, mark int", "(1, array(5, 7), 6), (2, array(1, 2), 3), (3, NULL, 1)")}
+ZEROS = {"t": ("id int, d double, x int", "(1, 0.0D, 1), (2, -0.0D, 2), (3, 5.0D, 3)")}
+OF_ZEROS = (
+    "INSERT INTO {t} VALUES (5, -0.0D, 11), (6, 5.0D, 12)",
+    "INSERT INTO {t} VALUES (4, 0.0D, 12)",
+    "UPDATE {t} SET x = 19 WHERE id = 1",
+    "DELETE FROM {t} WHERE id IN (1, 4)",
+)
 PASSED = "size(filter(marks, mark -> mark >= least))"
 OF_MARKS = (
     "UPDATE {t} SET mark = 8 WHERE id = 1",
@@ -188,6 +195,43 @@ CASES = {
             "c": ("x double, city string", "(-0.0D, 'A'), (1.5D, 'B')"),
         },
         ("UPDATE {c} SET city = 'Z' WHERE x = 0", "UPDATE {o} SET id = 3 WHERE id = 1", "DELETE FROM {c} WHERE x = 0"),
+    ),
+    "a group of zeros of two signs, by the text of one": Case(
+        "SELECT CAST(d AS STRING) AS k, count(*) AS n, max(x) AS m FROM t GROUP BY d",
+        "k",
+        ZEROS,
+        OF_ZEROS,
+        by_keys=False,
+    ),
+    "a group of zeros, one of whose texts HAVING looks for": Case(
+        "SELECT d, count(*) AS n FROM t GROUP BY d HAVING CAST(d AS STRING) <> '-0.0'", "d", ZEROS, OF_ZEROS
+    ),
+    "a partition of zeros of two signs, by the text of one": Case(
+        "SELECT CAST(d AS STRING) AS k, max(x) OVER (PARTITION BY d) AS m FROM t",
+        "k",
+        ZEROS,
+        ("UPDATE {t} SET x = 9 WHERE id = 1", "DELETE FROM {t} WHERE id = 1"),
+        by_keys=False,
+    ),
+    "the text of a zero that EXCEPT takes away by the other": Case(
+        "SELECT CAST(d AS STRING) AS k FROM (SELECT d FROM t EXCEPT SELECT d FROM b)",
+        "k",
+        {**ZEROS, "b": ("d double", "(7.0D)")},
+        ("INSERT INTO {b} VALUES (-0.0D)", "DELETE FROM {b} WHERE d = 0"),
+        by_keys=False,
+    ),
+    "zeros of two signs, joined by their texts": Case(
+        "SELECT b.s AS k, count(*) AS n, max(t.x) AS m FROM t JOIN b ON CAST(t.d AS STRING) = b.s GROUP BY b.s",
+        "k",
+        {**ZEROS, "b": ("s string", "('0.0'), ('-0.0'), ('5.0')")},
+        OF_ZEROS,
+    ),
+    "zeros of two signs in a full join, grouped by their texts": Case(
+        """SELECT CAST(t.d AS STRING) AS k, c.id AS cid, count(*) AS n, max(t.x) AS m
+           FROM t FULL JOIN c ON t.x = c.id GROUP BY 1, 2""",
+        ("k", "cid"),
+        {**ZEROS, "c": ("id int", "(1), (2)")},
+        ("INSERT INTO {t} VALUES (5, -0.0D, 2), (6, 5.0D, 3)", *OF_ZEROS),
     ),
     "an alias in SELECT is IN": Case(
         "SELECT id FROM (SELECT id, status IN ('a', 'b') AS open, flag = open AS agrees FROM t) WHERE agrees",

@@ -20,6 +20,8 @@ from lakehouse.views.algebra import (
     Node,
     Query,
     Scan,
+    SetKind,
+    SetOperation,
     Windows,
     children,
     columns_in,
@@ -27,6 +29,7 @@ from lakehouse.views.algebra import (
     expressions,
     nodes_of,
 )
+from lakehouse.views.equalities import may_be_equal_but_other
 from lakehouse.views.plan import Found, Image, SourceRows, Sql, Step
 from lakehouse.views.printing import is_printable, unprintable_part
 from lakehouse.views.sql.parsing import CALLED
@@ -110,6 +113,8 @@ class QueryFacts:
         small: The tables that are read whole instead of by keys.
         used: The columns that the query uses.
         unsaid: The columns that no step computes: a step computes from single rows, and only what can be printed.
+        merged: The columns whose equal values the query takes as one, although they can be told apart.
+        told_apart: The columns whose equal values an expression can tell apart.
         wording: The words for the columns in messages.
     """
 
@@ -118,18 +123,24 @@ class QueryFacts:
     small: frozenset[str]
     used: frozenset[str]
     unsaid: Mapping[str, Unsaid]
+    merged: frozenset[str]
+    told_apart: frozenset[str]
     wording: Wording
 
     @classmethod
     def of(cls, query: Query, changed: Collection[str], small: Collection[str]) -> "QueryFacts":
         """The facts of a query, if some of its tables may have changed."""
         used = columns_in(*(e for node in nodes_of(query.root) for e in expressions(node)))
+        doubtful, merged = set[str](), set[str]()
+        unsaid = _unsaid(query.root, query.types, doubtful, merged)
         return cls(
             query,
             frozenset(changed) - {CONSTANT.table},
             frozenset(small) | {CONSTANT.table},
             used.union(output.column for output in query.outputs),
-            _unsaid(query.root),
+            unsaid,
+            frozenset(merged),
+            frozenset(name for each in _of_single_rows(query.root) for name in _told_apart(each, doubtful)),
             Wording.of(query),
         )
 
@@ -143,7 +154,8 @@ class QueryFacts:
 
     def can_say(self, expression: Expression) -> bool:
         """Whether a step may compute an expression."""
-        return is_printable(expression) and not columns_in(expression) & self.unsaid.keys()
+        is_of_one_row = not columns_in(expression) & self.unsaid.keys() and not _told_apart(expression, self.merged)
+        return is_printable(expression) and is_of_one_row
 
     def sayable(self, limits: tuple[KeyLimit, ...]) -> tuple[KeyLimit, ...]:
         """Limits, reduced to the pairs that a step may compute."""
@@ -176,11 +188,15 @@ class Planning:
         self._moved_rows: dict[tuple[int, frozenset[str]], Relation] = {}
 
     def step(self, relation: Relation, why: str) -> tuple[Relation, str]:
-        """Makes a relation a step, without duplicates. Returns the rows of the step, as a relation, and its name."""
+        """Makes a relation a step. Returns the rows of the step, as a relation, and its name.
+
+        Without duplicates, unless DISTINCT would keep one of two values that a later step can tell apart.
+        """
         name = f"{self._prefix}{len(self.steps) + 1}"
         columns = ", ".join(relation.columns)
+        distinct = "" if self.facts.told_apart.intersection(relation.columns) else "DISTINCT "
         self.steps.append(
-            Step(name, text(f"SELECT DISTINCT {columns or NOTHING} FROM ", relation), relation.columns, why)
+            Step(name, text(f"SELECT {distinct}{columns or NOTHING} FROM ", relation), relation.columns, why)
         )
         return Relation((f"SELECT {columns or NOTHING} FROM ", Found(name)), relation.columns), name
 
@@ -253,12 +269,19 @@ def is_one_row(node: Node) -> bool:
     return isinstance(node, Aggregation) and not node.groups
 
 
-def _unsaid(node: Node) -> dict[str, Unsaid]:
-    """The columns that no step computes, of a node and of the nodes below it."""
+def _unsaid(node: Node, types: Mapping[str, str], doubtful: set[str], merged: set[str]) -> dict[str, Unsaid]:
+    """The columns that no step computes, of a node and of the nodes below it.
+
+    Adds to `doubtful` the columns that may have equal values that can be told apart, as far as types show it, and to
+    `merged` those of which a group, a partition or a set operation takes such values as one.
+    """
     below = dict[str, Unsaid]()
     for child in children(node):
-        below |= _unsaid(child)
+        below |= _unsaid(child, types, doubtful, merged)
+    if isinstance(node, Scan):
+        doubtful |= {name for name in node.names if may_be_equal_but_other(types.get(name, ""))}
     for name, of in computed_columns(node).items():
+        doubtful |= {name} if _may_be_doubtful(types.get(name), of, doubtful) else set()
         if isinstance(node, MarkJoin):
             below[name] = Unsaid("by EXISTS or IN, which no step writes again")
         elif isinstance(node, Aggregation | Windows):
@@ -268,7 +291,43 @@ def _unsaid(node: Node) -> dict[str, Unsaid]:
             below[name] = Unsaid(f"by {by}, which no step writes again", part)
         elif of_below := sorted(columns_in(*of) & below.keys()):
             below[name] = below[of_below[0]]
+        elif any(_told_apart(each, merged) for each in of):
+            below[name] = Unsaid("from a value that stands for others that are equal to it, such as 0.0 for -0.0")
+        elif merged & {each.name for each in of if isinstance(each, exp.Column)}:
+            merged.add(name)
+    merged |= doubtful & set(_taken_as_one(node))
     return below
+
+
+def _may_be_doubtful(kind: str | None, of: Iterable[Expression], doubtful: Collection[str]) -> bool:
+    """Whether a column computed from others may have equal values that can be told apart."""
+    return bool(columns_in(*of) & set(doubtful)) if kind is None else may_be_equal_but_other(kind)
+
+
+def _taken_as_one(node: Node) -> Iterable[str]:
+    """The columns of which a node takes equal values as one."""
+    match node:
+        case Aggregation(groups=names) | Windows(partition=names):
+            return names
+        case SetOperation(kind=kind, names=(names, *_)) if kind is not SetKind.UNION_ALL:
+            return names
+        case _:
+            return ()
+
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is)
+
+
+def _told_apart(expression: Expression, columns: Collection[str]) -> frozenset[str]:
+    """The columns among some for whose equal values an expression may differ: not if it is a column, or compares it."""
+    used = (each for each in expression.find_all(exp.Column) if each.name in columns and each is not expression)
+    return frozenset(each.name for each in used if not isinstance(each.parent, _COMPARISONS))
+
+
+def _of_single_rows(node: Node) -> Iterable[Expression]:
+    """The expressions of a node, and of the nodes below it, that are computed from a row at a time."""
+    nodes = (each for each in nodes_of(node) if not isinstance(each, Aggregation | Windows))
+    return (expression for each in nodes for expression in expressions(each))
 
 
 Superset: TypeAlias = Callable[[Planning, Node, frozenset[str], tuple[KeyLimit, ...], tuple[Image, ...]], Relation]

@@ -145,8 +145,9 @@ class FileSchema:
 
     @property
     def types(self) -> dict[str, str]:
-        """The type of each column, as Delta's log writes it; names in lower case."""
-        return {field["name"].lower(): json.dumps(field["type"]) for field in self.fields}
+        """The type of each column, as Delta's log writes it, or Spark for a CHAR; names in lower case."""
+        described = ((field, padded_type(field.get("metadata") or {})) for field in self.fields)
+        return {field["name"].lower(): padded or json.dumps(field["type"]) for field, padded in described}
 
     @property
     def fillings(self) -> dict[str, str]:
@@ -157,7 +158,31 @@ class FileSchema:
     def reads_as(self, older: Self) -> bool:
         """Whether files of the older version have the same meaning if they are read with this schema."""
         now, then = (fold(of.partition_columns) for of in (self, older))
-        return now == then and all(older.types.get(name, kind) == kind for name, kind in self.types.items())
+        columns, former = self._columns_of_files, older._columns_of_files
+        return now == then and all(former.get(name, column) == column for name, column in columns.items())
+
+    @property
+    def _columns_of_files(self) -> dict[str, tuple[str, str]]:
+        """The name of each column in files, and its type; names in lower case."""
+        of_files = map(_physical_name, self.fields)
+        return {name: (of_file, kind) for (name, kind), of_file in zip(self.types.items(), of_files, strict=True)}
+
+
+CHAR = "__CHAR_VARCHAR_TYPE_STRING"
+"""The metadata key with which Spark marks a column that it shows as STRING as a CHAR."""
+_PADDED = re.compile(r"\bchar\(")
+
+
+def padded_type(metadata: Mapping[str, Any]) -> str | None:
+    """The type of a column with CHARs, which Delta's log writes as texts; None for other columns."""
+    kind = str(metadata.get(CHAR))
+    return kind if _PADDED.search(kind) else None
+
+
+def _physical_name(field: Mapping[str, Any]) -> str:
+    """The name of a column in files, in lower case: with column mapping, it may be another one than in the table."""
+    metadata: Mapping[str, Any] = field.get("metadata") or {}
+    return str(metadata.get("delta.columnMapping.physicalName", field["name"])).lower()
 
 
 def _filling_of(metadata: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from lakehouse.cursor.mark import mark_in
 from lakehouse.delta.commit_info import REPLACING, RETYPING, Commit, count_of
-from lakehouse.delta.log import Head, Log
+from lakehouse.delta.log import Head, Log, padded_type
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT, VERSION
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.table_version import TableVersion
@@ -134,23 +134,20 @@ def why_laid_out_meanwhile(source: Source, at: TableVersion) -> str | None:
 
 
 def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: Head) -> str | None:
-    """Why rows that no commit has touched may give other results now: a result may depend on the type of a column."""
-    widens = head.widens_types and any(not commit.is_quiet for commit in commits)
-    if not widens and not any(_may_retype(commit) for commit in commits):
+    """Why rows that no commit has touched may give other results now: a result may depend on the type of a column.
+
+    Delta itself widens a SMALLINT to an INT for an append that evolves the schema, without any feature of the table.
+    """
+    is_likely = head.widens_types or any(commit.operation in RETYPING for commit in commits)
+    if not is_likely and all(commit.is_quiet for commit in commits):
         return None
     # Before the first commit of a table there are no types.
     since = max(commits[0].version - 1, 0)
     before, after = (_types(log, at, version) for version in (since, commits[-1].version))
     if before is None or after is None:
-        return "a column's type may have been changed"
+        return "a column's type may have been changed" if is_likely else None
     changed = [name for name, kind in after.items() if before.get(name, kind) != kind]
     return f"the type of {' and '.join(changed[:3])} was changed" if changed else None
-
-
-def _may_retype(commit: Commit) -> bool:
-    """Whether the commit may change a type, or switch type widening on or off, by which other commits change types."""
-    parameters = " ".join(value or "" for value in commit.parameters.values()).lower()
-    return commit.operation in RETYPING or ("TBLPROPERTIES" in commit.operation and "enabletypewidening" in parameters)
 
 
 def _types(log: Log, at: TableVersion, version: int) -> Mapping[str, str] | None:
@@ -162,7 +159,7 @@ def _types(log: Log, at: TableVersion, version: int) -> Mapping[str, str] | None
         schema = replace(at, version=version).rows().schema
     except Exception:
         return None
-    return {column.name.lower(): column.dataType.json() for column in schema.fields}
+    return {column.name.lower(): padded_type(column.metadata) or column.dataType.json() for column in schema.fields}
 
 
 def _names_taken_again(log: Log, commits: Iterable[Commit], at: TableVersion) -> frozenset[str]:

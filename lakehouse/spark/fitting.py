@@ -7,13 +7,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType, TimestampType
 
-from lakehouse.delta.log import Head
+from lakehouse.delta.log import CHAR, Head
 from lakehouse.delta.table import RESERVED_COLUMNS, Table
 from lakehouse.delta.text import fold, quote
 from lakehouse.errors import WriteError
 from lakehouse.spark.session import is_connect
 from lakehouse.spark.table_version import TableRef
-from lakehouse.spark.types import ATOMS, CHAR, fields_within, padding_like, sql_type, widened_by_delta, widens
+from lakehouse.spark.types import ATOMS, fields_within, padding_like, sql_type, widened_by_delta, widens
 
 _ZONE = "spark.sql.session.timeZone"
 _FIXED = re.compile(r"UTC|GMT|Z|UCT|Zulu|Etc/[^/]+|(UTC|GMT)?[+-]\d{1,2}(:\d\d){0,2}")

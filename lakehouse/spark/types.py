@@ -1,6 +1,5 @@
 """Spark's types: their fields, whether one keeps the values of another, how their values are compared."""
 
-import re
 from collections.abc import Iterator
 
 from pyspark.sql import DataFrame
@@ -29,7 +28,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from lakehouse.delta.log import FileSchema
+from lakehouse.delta.log import CHAR, FileSchema, padded_type
 from lakehouse.delta.text import quote
 
 INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
@@ -48,9 +47,6 @@ ATOMS = {
     TimestampType,
 }
 """Types without parts, which their name and size describe completely."""
-CHAR = "__CHAR_VARCHAR_TYPE_STRING"
-"""The metadata key with which Spark marks a column that it shows as STRING as a CHAR."""
-_PADDED = re.compile(r"\bchar\(")
 _DIGITS = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
 
 
@@ -71,7 +67,7 @@ def padding_like(schema: StructType, frame: DataFrame) -> DataFrame:
     Delta's feed has the padded texts, but does not mark their columns as CHARs: `status = 'new'` would hold for no row.
     """
     for column in schema.fields:
-        if _PADDED.search(str(column.metadata.get(CHAR))):
+        if padded_type(column.metadata) is not None:
             frame = frame.withMetadata(column.name, {CHAR: column.metadata[CHAR]})
     return frame
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakehouse import Aggregate, Changes, History, Merge, Policy, Snapshot, Table
+from lakehouse import Aggregate, Changes, History, Merge, Policy, Read, Snapshot, Table
 from lakehouse.errors import WriteError
 from tests.support.lake import Lake
 from tests.support.slow import slow
@@ -251,3 +251,94 @@ def test_a_column_may_have_a_name_that_a_restore_took_from_another(lake: Lake) -
     lake.sql("UPDATE {src} SET w = 5 WHERE id = 1")
     lake.materialize(taken, table)
     assert lake.rows("taken") == [(1, None), (2, None)]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize(
+    ("mode", "acts"),
+    [
+        (
+            "none",
+            [
+                "ALTER TABLE {src} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+                "ALTER TABLE {src} RENAME COLUMN v TO w",
+                "ALTER TABLE {src} ADD COLUMN v INT",
+            ],
+        ),
+        (
+            "name",
+            [
+                "ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')",
+                "SELECT 1 AS id",
+                "ALTER TABLE {src} ADD COLUMN v INT",
+                "ALTER TABLE {src} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+            ],
+        ),
+    ],
+    ids=["out of column mapping", "over an overwrite that dropped a column"],
+)
+def test_a_restore_may_read_its_removed_files_by_other_names(lake: Lake, mode: str, acts: Sequence[str]) -> None:
+    def counted_by_v(src: Changes) -> Merge:
+        touched = src.touched("v")
+        return Merge(touched.rows.groupBy("v").agg(F.count("*").alias("n")), touched)
+
+    lake.create("src", [(1, 1), (2, 2)], "id INT, v INT", delta__columnMapping__mode=mode)
+    version, table = lake.version("src"), Table(key="v")
+    for each in acts:
+        if each.startswith("SELECT"):
+            overwrite(lake, each)
+        else:
+            lake.sql(each)
+    lake.sql("INSERT INTO {src} (id, v) VALUES (9, 7)")
+    lake.materialize(counted_by_v, table)
+    lake.sql(f"RESTORE TABLE {{src}} TO VERSION AS OF {version}")
+    lake.materialize(counted_by_v, table)
+    assert lake.rows("counted_by_v") == [(1, 1), (2, 1)]
+
+
+def overwrite(lake: Lake, query: str) -> None:
+    """Replaces the source and its columns."""
+    writer = lake.spark.sql(query).write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    writer.save(str(lake.root / "src"))
+
+
+def append(lake: Lake, query: str) -> None:
+    """Adds rows to the source by a writer that evolves its columns."""
+    writer = lake.spark.sql(query).write.format("delta").mode("append").option("mergeSchema", "true")
+    writer.save(str(lake.root / "src"))
+
+
+def typed(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.selectExpr("id", "typeof(v) AS kind", "length(v) AS long"), touched)
+
+
+def test_an_append_may_widen_a_type_without_a_feature(lake: Lake) -> None:
+    lake.create("src", [(1, 1)], "id INT, v SMALLINT")
+    lake.materialize(typed, table := Table(key="id"))
+    append(lake, "SELECT 2 AS id, 70000 AS v")
+    lake.materialize(typed, table)
+    assert lake.rows("typed") == [(1, "int", 1), (2, "int", 5)]
+
+
+@pytest.mark.deep
+def test_a_type_may_be_widened_in_a_batch_before_widening_is_switched_off(lake: Lake) -> None:
+    lake.create("src", [(1, 1)], "id INT, v INT", delta__enableTypeWidening="true")
+    lake.materialize(typed, table := Table(key="id"))
+    append(lake, "SELECT 2 AS id, 70000000000 AS v")
+    lake.sql("ALTER TABLE {src} UNSET TBLPROPERTIES ('delta.enableTypeWidening')")
+    for _ in range(2):
+        lake.materialize(typed, table, reads={"src": Read(max_versions=1)})
+    assert lake.rows("typed") == [(1, "bigint", 1), (2, "bigint", 11)]
+
+
+def test_a_char_may_become_a_text(lake: Lake) -> None:
+    feed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    lake.spark.sql(f"CREATE TABLE {lake.ref('src').identifier} (id INT, v CHAR(5)) USING delta {feed}")
+    append(lake, "SELECT 1 AS id, 'a' AS v")
+    lake.materialize(typed, table := Table(key="id"))
+    assert lake.rows("typed") == [(1, "string", 5)]
+    lake.sql("ALTER TABLE {src} ALTER COLUMN v TYPE STRING")
+    lake.insert("src", [(3, "c")])
+    lake.materialize(typed, table)
+    assert lake.rows("typed") == [(1, "string", 1), (3, "string", 1)]

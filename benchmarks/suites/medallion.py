@@ -13,6 +13,7 @@ from benchmarks.harness import data, report
 from benchmarks.harness.lab import Lab
 from benchmarks.harness.meter import Cost, medians
 from benchmarks.harness.report import Result, at_most
+from lakehouse import Policy
 
 CLICKS, ORDERS, ITEMS, CUSTOMERS, PRODUCTS = 10_000_000, 2_000_000, 3, 200_000, 20_000
 WARM = 2
@@ -22,7 +23,8 @@ HOUR = 1_000
 
 def run(lab: Lab) -> Result:
     with lab.room() as room, dg.instance_for_test(temp_dir=str(room)) as instance:
-        contestants = [Views(lab.ours(), instance), Recomputed(lab.ours())]
+        without = Views(lab.ours(), instance, "views, no vectors", Policy(deletion_vectors=False))
+        contestants = [Views(lab.ours(), instance), without, Recomputed(lab.ours())]
         costs: dict[str, list[Cost]] = {each.name: [] for each in contestants}
         for each in contestants:
             data.clone(sources(lab), room / each.name)
@@ -33,8 +35,10 @@ def run(lab: Lab) -> Result:
                 _, lap = lab.meter.measure(each.name, lambda: each.step(room / each.name))  # noqa: B023
                 costs[each.name].append(lap.cost)
                 print(f"  {each.name:14} {lap.cost.wall:7.2f} s {lap.cost.cpu:7.2f} CPU", flush=True)
-        checked(lab.spark, *(room / each.name for each in contestants))
-    ours, theirs = (medians(of[WARM:]) for of in costs.values())
+        *own, rival = (room / each.name for each in contestants)
+        for each in own:
+            checked(lab.spark, each, rival)
+    ours, no_vectors, theirs = (medians(of[WARM:]) for of in costs.values())
     return Result(
         "medallion",
         "Fifteen views in three layers",
@@ -42,9 +46,10 @@ def run(lab: Lab) -> Result:
         f"customers, {lab.rows(PRODUCTS):,} products; filters, joins, sums, a rank and a lag. An hour brings 0.1 % new "
         "clicks and orders, 0.1 % of the orders change their status, 0.1 % of the customers their country. One run of "
         "Dagster brings all views up to date; the rival overwrites each table with its query, without Dagster. After "
-        f"the last hour all tables are equal. Medians of {lab.rounds} hours.",
+        "the last hour all tables are equal. Without vectors is Policy(deletion_vectors=False) for the tables of the "
+        f"views. Medians of {lab.rounds} hours.",
         report.COLUMNS[:-1],
-        [(name, *report.figures(cost)) for name, cost in zip(costs, (ours, theirs), strict=True)],
+        [(name, *report.figures(cost)) for name, cost in zip(costs, (ours, no_vectors, theirs), strict=True)],
         [
             at_most("CPU against a recompute: at most a third", ours.cpu / theirs.cpu, 1 / 3),
             at_most("seconds, Dagster included: at most 20", ours.wall, 20),

@@ -8,7 +8,7 @@ import dagster as dg
 from pyspark.sql import SparkSession
 
 from benchmarks.harness import data
-from lakehouse import DeltaIOManager, Table, views_from
+from lakehouse import DeltaIOManager, Policy, Table, views_from
 
 FOLDER = Path(__file__).parent
 LAYERS = ("silver", "gold", "reports")
@@ -30,11 +30,12 @@ class Views:
     spark: SparkSession
     instance: dg.DagsterInstance
     name: str = "views"
+    policy: Policy = Policy()
 
     def step(self, root: Path) -> None:
         sources = [dg.AssetSpec(["bronze", name], metadata=Table(key="id", trust_key=True)) for name in BRONZE]
         views = views_from(FOLDER, specs=sources)
-        manager = DeltaIOManager(spark=Running(self.spark), root=str(root))
+        manager = DeltaIOManager(spark=Running(self.spark), root=str(root), policy=self.policy)
         quietly = {"loggers": {"console": {"config": {"log_level": "ERROR"}}}}
         dg.materialize(
             [*sources, *views],

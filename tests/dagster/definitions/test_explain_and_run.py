@@ -252,9 +252,9 @@ HISTORIES: dict[str, History] = {
     "log cleaned": [(log_cleaned, "the log after version 1 was cleaned up")],
 }
 OF_COLUMNS: dict[str, History] = {
-    "swapped": [(swapped, NAME), (updated, None), (back(5), NAME), (sql(UPDATE), None)],
+    "swapped": [(swapped, NAME), (updated, None), (back(5), LAYOUT), (sql(UPDATE), None)],
     "swapped between changes": [(lambda lake: [act(lake) for act in (updated, swapped, updated)], NAME)],
-    "dropped and added": [(alter("DROP COLUMN v", "ADD COLUMN v INT"), NAME), (back(2, to_time=True), NAME)],
+    "dropped and added": [(alter("DROP COLUMN v", "ADD COLUMN v INT"), NAME), (back(2, to_time=True), LAYOUT)],
     "renamed and added": [(alter("RENAME COLUMN v TO old", "ADD COLUMN v INT"), NAME)],
     "dropped and renamed": [(alter("DROP COLUMN v", "RENAME COLUMN w TO v"), NAME)],
     "replaced columns": [

@@ -108,5 +108,8 @@ OF_THE_RUN = frozenset(
 LEVELS = frozenset({"grouping", "grouping_id"})
 """Functions that show which columns of ROLLUP, CUBE and GROUPING SETS a row has left out."""
 
-CALLABLE = ROW_FUNCTIONS | FORMS | AGGREGATES | LEVELS | WINDOW_FUNCTIONS | GENERATORS
+TIME_WINDOWS = frozenset({"session_window", "window"})
+"""Functions that give a row the intervals that contain its time."""
+
+CALLABLE = ROW_FUNCTIONS | FORMS | AGGREGATES | LEVELS | WINDOW_FUNCTIONS | GENERATORS | TIME_WINDOWS
 """All functions that a view may call."""

@@ -171,6 +171,21 @@ VIEWS = [
         ("hour", "city"),
     ),
     Kept(
+        "sessions",
+        """SELECT o.customer, session_window.start AS began, session_window.end AS ended, c.city, count(*) AS n,
+           sum(o.amount) AS amount FROM orders o LEFT JOIN customers c ON c.id = o.customer
+           GROUP BY o.customer, c.city, session_window(timestamp_seconds(o.amount * 600), '1 hour')""",
+        ("customer", "began", "city"),
+    ),
+    Kept(
+        "longest_sessions",
+        """SELECT city, count(*) AS sessions, max(unix_seconds(w.end) - unix_seconds(w.start)) AS longest FROM (
+           SELECT c.city, o.status, session_window(timestamp_seconds(o.amount * 600), '90 minutes') AS w
+           FROM orders o JOIN customers c ON c.id = o.customer WHERE o.status IS NOT NULL GROUP BY 1, 2, w
+           HAVING count(*) > 1) GROUP BY city""",
+        ("city",),
+    ),
+    Kept(
         "pivoted",
         """SELECT c.city, p.open_n, p.open_s, p.gone_n FROM customers c JOIN (
            SELECT * FROM (SELECT customer, status, amount FROM orders)

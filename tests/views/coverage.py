@@ -49,7 +49,6 @@ SCHEMAS = {
 KEYS = {"orders": ("id",), "customers": ("id",)}
 _JOINED = "FROM orders o {} JOIN customers c ON o.customer = c.id"
 CLAUSES = {
-    "columns, WHERE": "SELECT id, amount * 2 AS twice FROM orders WHERE status = 'paid'",
     "DISTINCT": "SELECT DISTINCT customer, status FROM orders",
     "joins": f"SELECT o.id, c.city {_JOINED.format('LEFT')}",
     "a join without equality": "SELECT o.id, c.id AS other FROM orders o JOIN customers c ON o.amount < c.id",
@@ -60,7 +59,6 @@ CLAUSES = {
     "a group by a count": "SELECT n, count(*) AS m FROM (SELECT customer, count(*) AS n FROM orders GROUP BY customer) GROUP BY n",
     "an aggregate of all rows": "SELECT count(DISTINCT customer) AS n, sum(amount) AS s, min(at) AS first, max(at) AS last FROM orders",
     "ROLLUP, CUBE": "SELECT city, segment, count(*) AS n FROM customers GROUP BY ROLLUP (city, segment)",
-    "ROLLUP behind a column": "SELECT city, segment, count(*) AS n FROM customers GROUP BY city, ROLLUP (segment)",
     "GROUPING SETS": "SELECT city, segment, count(*) AS n FROM customers GROUP BY GROUPING SETS ((city), (city, segment))",
     "windows, QUALIFY": "SELECT id FROM orders QUALIFY row_number() OVER (PARTITION BY customer ORDER BY at, id) = 1",
     "WINDOW": "SELECT id, rank() OVER w AS r FROM orders WINDOW w AS (PARTITION BY customer ORDER BY amount)",
@@ -80,6 +78,7 @@ CLAUSES = {
     "UNPIVOT": "SELECT id, what, value FROM customers UNPIVOT (value FOR what IN (city, segment))",
     "window(at, ...)": "SELECT window.start AS hour, count(*) AS n FROM orders GROUP BY window(at, '1 hour')",
     "overlapping window(...)": "SELECT window.start AS hour, count(*) AS n FROM orders GROUP BY window(at, '2 hours', '1 hour')",
+    "session_window(at, ...)": "SELECT customer, session_window.start AS began, count(*) AS n FROM orders GROUP BY customer, session_window(at, '1 hour')",
     "pipes": "FROM orders |> WHERE amount > 3 |> SELECT id",
     "a function in FROM": "SELECT r.id, o.id AS other FROM range(4) r JOIN orders o ON o.amount = r.id",
     "ORDER BY": "SELECT id FROM orders ORDER BY amount",

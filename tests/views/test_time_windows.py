@@ -1,4 +1,4 @@
-"""`window(time, length, step)` has rows in the intervals in which Spark has them, or its view is computed whole."""
+"""Intervals of time have the rows that Spark has in them, and are followed by keys; else their view is computed whole."""
 
 from random import Random
 
@@ -6,8 +6,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse import View
+from lakehouse.delta.limits import Limits, in_force
 from lakehouse.views.analysis import ByKeys, Whole
 from lakehouse.views.query import read
+from tests.support.lake import Lake
+from tests.support.views import VIEWS, Shop
 from tests.views.algebra_sql import sql_of
 
 SCHEMAS = {
@@ -61,7 +64,26 @@ WHOLE = (
     "SELECT id, window(at, '1 hour') AS a, window(at, '2 hours') AS b FROM orders",
     "SELECT id FROM orders WHERE window(at, '1 hour').start > '2024-01-01'",
     "SELECT session_window.start, count(*) AS n FROM orders GROUP BY session_window(at, '1 hour')",
+    "SELECT session_window.start, count(*) AS n FROM orders GROUP BY session_window(at, '1 hour'), day",
+    "SELECT day, session_window(at, '1 hour') AS w, count(*) AS n FROM orders GROUP BY ALL",
+    "SELECT day, session_window.start, count(*) AS n FROM orders GROUP BY ROLLUP (day), session_window(at, '1 hour')",
+    "SELECT day, session_window.start, count(*) AS n FROM orders GROUP BY day, session_window(at, ms * INTERVAL 1 SECOND)",
+    "SELECT day, session_window.start, count(*) AS n FROM orders GROUP BY day, session_window(local, '1 hour')",
+    "SELECT day, session_window(at, '1 hour') FROM orders",
+    "SELECT day, session_window(at, '1 hour').end AS e, count(*) AS n FROM orders GROUP BY day, e, session_window.start",
 )
+SESSIONS = {
+    "SELECT day, session_window.start, count(*) AS n FROM orders GROUP BY day, session_window(at, '1 hour')": ("day",),
+    "SELECT day AS d, SESSION_WINDOW(at, '1 hour').end AS e FROM orders GROUP BY d, Session_Window(at, '1 hour')": (
+        "d",
+    ),
+    "SELECT id % 3 AS k, session_window(at, '90 minutes') AS w, max(ms) AS m FROM orders GROUP BY 1, 2": ("k",),
+    (
+        "SELECT o.day, session_window, c.id AS other FROM orders o JOIN others c ON o.id = c.id "
+        "GROUP BY session_window(timestamp_millis(o.ms), '1 hour'), c.id, o.day HAVING session_window.end > '2024-01-01'"
+    ): ("day", "other"),
+}
+"""Sessions are followed by the other columns of their groups."""
 
 
 def times(random: Random, count: int) -> str:
@@ -92,7 +114,7 @@ def test_every_time_is_in_the_intervals_in_which_spark_has_it(spark: SparkSessio
 
 
 def test_intervals_are_followed_by_keys() -> None:
-    for text, by in FOLLOWED.items():
+    for text, by in (FOLLOWED | SESSIONS).items():
         verdict = View(text).check(SCHEMAS, KEYS).verdict
         assert isinstance(verdict, ByKeys), (text, verdict)
         assert set(verdict.touch.columns) <= set(by), (text, verdict)
@@ -120,6 +142,20 @@ def test_what_is_followed_says_what_spark_says(spark: SparkSession) -> None:
     finally:
         for table in SCHEMAS:
             spark.catalog.dropTempView(table)
+
+
+@pytest.mark.parametrize("way", [Limits(whole_rows=0), Limits()], ids=["by keys", "small tables whole"])
+def test_sessions_are_those_of_their_query_after_every_edit(lake: Lake, way: Limits) -> None:
+    views = [view for view in VIEWS if "session_window" in view.sql]
+    shop = Shop(lake, Random(f"sessions {way}"))
+    shop.open(orders=150)
+    for step in range(5):
+        for view in views:
+            with in_force(way):
+                lake.materialize(view.asset, view.table)
+            assert lake.rows(view.name) == shop.expected(view.sql), (step, view.name)
+        shop.edit()
+    assert sum("the rows of touched keys" in said for said in lake.said) > 4, lake.said
 
 
 def test_other_intervals_are_computed_whole() -> None:

@@ -26,8 +26,7 @@ from lakehouse.views.sql.parsing import CALLED
 from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, parts_of, type_of
 from lakehouse.views.sql.sources import is_outer_generator, read_from, read_generator
 from lakehouse.views.sql.subqueries import Block, conjuncts, correlation, rewrite, sides
-from lakehouse.views.sql.time_windows import NAME as WINDOW
-from lakehouse.views.sql.time_windows import call_of, in_windows, is_call
+from lakehouse.views.sql.time_windows import TimeWindow, call_of, in_windows, is_call
 
 
 def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
@@ -86,16 +85,17 @@ class _State:
 
 
 def _with_time_windows(block: Block, select: exp.Select, node: Node) -> Node:
-    """The rows of a block, each repeated for every interval of `window(...)` that contains its time."""
+    """The rows of a block with a time, each repeated for every interval of `window(...)` that contains the time."""
     call = call_of(select)
     if call is None:
         return node
     time = rewrite(block, call.expressions[0])
-    block.refuse_subqueries(call, "window()")
-    is_time = type_of(time, block.reading.types) == "timestamp" and not block.scope.find((WINDOW,))[0]
+    name = call.meta[CALLED]
+    block.refuse_subqueries(call, f"{name}()")
+    is_time = type_of(time, block.reading.types) == "timestamp" and not block.scope.find((name,))[0]
     rows = in_windows(node, call, time, block.reading.unique("start", "timestamp")) if is_time else None
     if rows is None:
-        what = "window() is of another time than a TIMESTAMP, of no written durations, or next to a column of its name"
+        what = f"{name}() is of another time than a TIMESTAMP, of no written durations, or next to a column of its name"
         raise block.reading.not_followed(what, call)
     node, block.window = rows
     return node
@@ -133,7 +133,7 @@ def _name(reading: TextReading, item: Expression) -> str:
         case exp.Dot():
             return item.expression.name
         case exp.Anonymous() if is_call(item):
-            return WINDOW
+            return str(item.meta[CALLED])
         case exp.Paren(this=inner) | exp.Cast(this=exp.Column() | exp.Dot() as inner):
             return _name(reading, inner)
         case _:
@@ -194,6 +194,8 @@ def _generate(block: Block, item: Expression, node: Node) -> tuple[Node, list[Pr
 def _without_groups(state: _State) -> _State:
     """A block without groups, joined with its scalar subqueries and extended by its marks."""
     block, node = state.block, state.node
+    if block.window is not None and block.window.session is not None:
+        raise block.reading.not_followed("session_window() stands in a SELECT without GROUP BY", block.window.call)
     items, marks = block.take()
     if items:
         node = Join((Item(node), *items))
@@ -233,12 +235,31 @@ def _group(state: _State, group: exp.Group | None) -> _State:
         raise block.reading.not_followed("EXISTS or IN stands in HAVING", having or select)
     where = tuple(grouping.over_groups(each, given) for each in conditions)
     qualify = tuple(grouping.over_groups(each, given) for each in qualify)
-    node: Node = grouping.node(state.node)
+    node: Node = grouping.node(state.node, _sessions(block, grouping, is_all=bool(of_all)))
     of_none = _empty(grouping, correlated) if is_all_rows else None
     if where or items or more:
         node = Join((Item(node), *items, *more), where)
     _refuse_ungrouped(block, node, (*where, *qualify, *(each.expression for each in projections)))
     return replace(state, node=node, projections=projections, correlated=correlated, qualify=qualify, of_none=of_none)
+
+
+def _sessions(block: Block, grouping: Grouping, *, is_all: bool) -> TimeWindow | None:
+    """The intervals by which rows are grouped, if these are sessions."""
+    if block.window is None or block.window.session is None:
+        return None
+    names = {name for _, name in grouping.keys}
+    if (
+        is_all
+        or grouping.sets
+        or block.window.start not in names
+        or any(has_aggregate(key) for key, _ in grouping.keys)
+    ):
+        what = "session_window() stands next to ALL, ROLLUP, CUBE or GROUPING SETS, or is no column of GROUP BY"
+        raise block.reading.not_followed(what, block.window.call)
+    if len(names) == 1:
+        what = "session_window() without another column in GROUP BY goes over all rows"
+        raise block.reading.not_followed(what, block.window.call)
+    return block.window
 
 
 _MOST_SETS = 16

@@ -11,6 +11,7 @@ from lakehouse.views.functions import AGGREGATES
 from lakehouse.views.sql.parsing import CALLED
 from lakehouse.views.sql.scopes import TextReading
 from lakehouse.views.sql.subqueries import SAID, correlation, sides
+from lakehouse.views.sql.time_windows import TimeWindow
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -156,10 +157,11 @@ class Grouping:
         self.levels[level] = tuple(of or (name for _, name in self.keys))
         return level
 
-    def node(self, rows: Node) -> Node:
+    def node(self, rows: Node, sessions: TimeWindow | None = None) -> Node:
         """The groups as a node; with several groupings, the union of their rows."""
         below = Extend(rows, dict(self.computed)) if self.computed else rows
         groups = tuple(dict.fromkeys(name for _, name in self.keys))
+        below = below if sessions is None else sessions.over_groups(below, groups)
         if not self.sets:
             return Aggregation(below, groups, dict(self.aggregates))
         for name in groups:

@@ -12,7 +12,7 @@ from sqlglot.expressions.core import Expr
 
 from lakehouse.errors.views import TextPlace
 from lakehouse.views.algebra import Place
-from lakehouse.views.functions import CALLABLE, ROW_FUNCTIONS
+from lakehouse.views.functions import CALLABLE, ROW_FUNCTIONS, TIME_WINDOWS
 from lakehouse.views.sql.tokens import Token, TokenKind
 from lakehouse.views.sql.words import Text, begins_path
 from lakehouse.views.view_text import NotFollowedError
@@ -95,7 +95,7 @@ _OF_THE_PARSER = frozenset(
         *("nvl", "smallint", "string", "timestamp", "tinyint", "ucase", "upper"),
     }
 )
-_KEPT = (ROW_FUNCTIONS - _OF_THE_PARSER) | {"map", "percentile", "window"}
+_KEPT = (ROW_FUNCTIONS - _OF_THE_PARSER) | TIME_WINDOWS | {"map", "percentile"}
 """Functions whose names the parser never sees: it would write other names, lose a column named as a unit, or fail."""
 
 

@@ -33,7 +33,6 @@ from lakehouse.views.sql.scopes import (
     resolve,
     unknown_column,
 )
-from lakehouse.views.sql.time_windows import NAME as WINDOW
 from lakehouse.views.sql.time_windows import TimeWindow, is_call
 from lakehouse.views.view_text import NotFollowedError
 
@@ -68,7 +67,7 @@ class Block:
         aliases: The expressions that its SELECT has named so far, by their names in lower case.
         items: What is joined to its rows: the items of FROM, and then the scalar subqueries of its expressions.
         marks: The subqueries of its expressions that test whether a row has a match.
-        window: The intervals of `window(...)` that contain its rows; None if nothing calls the function.
+        window: The intervals of `window()` or `session_window()` that contain its rows; None if neither is called.
     """
 
     reading: TextReading
@@ -175,7 +174,7 @@ def _replacement(block: Block, node: Expr) -> Expression | None:
     match node:
         case exp.Anonymous() if is_call(node):
             if block.window is None or node != block.window.call:
-                what = "window() stands elsewhere than in SELECT or GROUP BY, or next to another one"
+                what = f"{name}() stands elsewhere than in SELECT or GROUP BY, or next to another one"
                 raise block.reading.not_followed(what, node)
             return block.window.part(())
         case exp.Column() | exp.Dot() if is_name(node):
@@ -202,7 +201,7 @@ def _meaning(block: Block, name: exp.Column | exp.Dot) -> Expression:
     _refuse_parameter(block, name)
     meaning = resolve(block.reading, name, (block.scope,))
     path = parts_of(name)
-    if meaning is None and block.window is not None and path[0].lower() == WINDOW:
+    if meaning is None and block.window is not None and path[0].lower() == block.window.name:
         meaning = block.window.part(path[1:])
     if meaning is None and (alias := block.aliases.get(path[0].lower())) is not None:
         return field_of(in_parentheses(alias.copy()), path[1:])

@@ -1,6 +1,6 @@
-"""`window(time, length, step)`: the intervals of one length, beginning at equal steps, that contain the time of a row.
+"""`window(time, length, step)`: intervals that begin at equal steps; `session_window(time, gap)`: rows without a gap.
 
-Spark: `TimeWindow`, `ResolveTimeWindows`.
+Spark: `TimeWindow`, `ResolveTimeWindows`; `SessionWindow`.
 """
 
 import re
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.expressions.core import Expr, Expression
 
-from lakehouse.views.algebra import Extend, Filter, Generate, Node, column, in_parentheses
+from lakehouse.views.algebra import Extend, Filter, Generate, Node, Windows, column, in_parentheses
+from lakehouse.views.functions import TIME_WINDOWS
 from lakehouse.views.sql.parsing import CALLED
 
-NAME = "window"
-"""The name of the function, and of the column that Spark makes of a call."""
+_SESSION = "session_window"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -23,31 +23,43 @@ class TimeWindow:
     Args:
         call: The call, as the text has it.
         start: The column of the start of an interval.
-        length: The length of each interval in microseconds.
+        end: The end of an interval; of a session, an aggregate of its rows.
+        session: The call over the columns of the rows, if the intervals are sessions; else None.
     """
 
     call: Expr
     start: str
-    length: int
+    end: Expression
+    session: Expression | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the function, and of the column that Spark makes of the call."""
+        return str(self.call.meta[CALLED])
 
     def part(self, path: tuple[str, ...]) -> Expression | None:
         """The interval as a struct, or one of its two ends; None if there is no such part."""
         start = column(self.start)
-        end = _call("timestamp_micros", exp.Add(this=_call("unix_micros", start), expression=_number(self.length)))
         match tuple(name.lower() for name in path):
             case ():
                 names = exp.Literal.string("start"), exp.Literal.string("end")
-                return _call("named_struct", names[0], start, names[1], end)
+                return _call("named_struct", names[0], start, names[1], self.end)
             case ("start",):
                 return start
             case ("end",):
-                return end
+                return self.end.copy()
             case _:
                 return None
 
+    def over_groups(self, rows: Node, groups: tuple[str, ...]) -> Node:
+        """Rows, each with the start of its session among the rows that are equal in the other columns of the groups."""
+        if self.session is None:
+            return rows
+        return Windows(rows, tuple(sorted({*groups} - {self.start})), {self.start: self.session})
+
 
 def call_of(select: exp.Select) -> exp.Anonymous | None:
-    """The first call of the function in the columns and the groups of a block; None if there is none."""
+    """The first call of one of the functions in the columns and the groups of a block; None if there is none."""
     group: exp.Group | None = select.args.get("group")
     for part in (*select.expressions, *([] if group is None else [group])):
         for call in part.find_all(exp.Anonymous):
@@ -57,8 +69,8 @@ def call_of(select: exp.Select) -> exp.Anonymous | None:
 
 
 def is_call(node: Expr) -> bool:
-    """Whether a node calls the function."""
-    return node.meta.get(CALLED) == NAME
+    """Whether a node calls one of the functions."""
+    return node.meta.get(CALLED) in TIME_WINDOWS
 
 
 _MOST = 100
@@ -77,6 +89,8 @@ def in_windows(node: Node, call: exp.Anonymous, time: Expression, start: str) ->
         start: The new column for the start of an interval.
     """
     length, *others = map(_microseconds, call.expressions[1:4])
+    if call.meta[CALLED] == _SESSION:
+        return _in_sessions(node, call, time, start, length) if length and not others else None
     step, first = (*others, *(length, 0)[len(others) :])
     if not length or not step or first is None or step > length or len(call.expressions) > 4:
         return None
@@ -86,13 +100,30 @@ def in_windows(node: Node, call: exp.Anonymous, time: Expression, start: str) ->
     micros = _call("unix_micros", time)
     last = _minus(micros, _call("pmod", _minus(micros, _number(first)), _number(step)))
     starts = [_call("timestamp_micros", _minus(last, _number(k * step))) for k in range(count)]
-    window = TimeWindow(call, start, length)
-    rows: Node = Filter(node, (exp.not_(exp.Is(this=in_parentheses(time), expression=exp.null())),))
+    window = TimeWindow(call, start, _after(column(start), length))
+    rows = _with_time(node, time)
     if count == 1:
         return Extend(rows, {start: starts[0]}), window
     rows = Generate(rows, _call("explode", _call("array", *starts)), (start,))
     end = exp.Add(this=_call("unix_micros", column(start)), expression=_number(length))
     return (Filter(rows, (exp.LT(this=micros.copy(), expression=end),)) if length % step else rows), window
+
+
+def _in_sessions(
+    node: Node, call: exp.Anonymous, time: Expression, start: str, gap: int
+) -> tuple[Node, TimeWindow] | None:
+    """The rows that have a time, which the groups of their block divide into sessions."""
+    session = _call(_SESSION, time, call.expressions[1])
+    return _with_time(node, time), TimeWindow(call, start, _after(_call("max", time), gap), session)
+
+
+def _with_time(node: Node, time: Expression) -> Node:
+    return Filter(node, (exp.not_(exp.Is(this=in_parentheses(time), expression=exp.null())),))
+
+
+def _after(moment: Expression, length: int) -> Expression:
+    """The moment that many microseconds later."""
+    return _call("timestamp_micros", exp.Add(this=_call("unix_micros", moment), expression=_number(length)))
 
 
 _UNITS = {

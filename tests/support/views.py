@@ -165,6 +165,19 @@ VIEWS = [
            WINDOW w AS (PARTITION BY o.customer ORDER BY o.id, t.tag)""",
     ),
     Kept(
+        "beside",
+        """SELECT c.id, t.orders, t.top, u.country, v.name FROM customers c,
+           LATERAL (SELECT count(*) AS orders, max(amount) AS top FROM orders o WHERE o.customer = c.id AND o.status <=> 'paid') t
+           LEFT JOIN LATERAL (SELECT country FROM cities WHERE cities.city <=> c.city) AS u(country) ON true,
+           LATERAL (SELECT concat_ws(' ', c.city, c.segment) AS name) v""",
+    ),
+    Kept(
+        "by_status",
+        """SELECT c.id, t.status, t.amount FROM customers c JOIN LATERAL (
+           SELECT o.status, sum(o.amount) AS amount FROM orders o WHERE o.customer = c.id GROUP BY o.status) t""",
+        ("id", "status"),
+    ),
+    Kept(
         "by_hour",
         """SELECT window.start AS hour, c.city, count(*) AS n, max(o.amount) AS top FROM orders o
            LEFT JOIN customers c ON c.id = o.customer GROUP BY window(timestamp_seconds(o.amount * 600), '2 hours', '1 hour'), c.city""",

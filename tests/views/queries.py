@@ -108,5 +108,10 @@ QUERIES = {
     "pivot": """SELECT cust, x, y FROM (SELECT cust, st, amt FROM o) PIVOT (sum(amt) FOR st IN ('x', 'y'))""",
     "pivots": """SELECT c.seg, max(t.x_n) n FROM c LEFT JOIN (SELECT * FROM (SELECT cust, st, amt, day FROM o) PIVOT (sum(amt) AS s, min(day) AS n FOR st IN ('x', 'y'))) t ON t.cust=c.id GROUP BY c.seg""",
     "values": """SELECT v.k, v.name, count(o.id) n FROM (VALUES (1, 'a'), (2, NULL), (NULL, 'c')) AS v(k, name) LEFT JOIN o ON o.cust=v.k GROUP BY v.k, v.name""",
+    "lateral": """SELECT c.id, t.n, t.top FROM c, LATERAL (SELECT count(*) n, max(amt) top FROM o WHERE o.cust=c.id) t""",
+    "lateral_rows": """SELECT c.id, t.oid, t.amt FROM c LEFT JOIN LATERAL (SELECT o.id oid, o.amt FROM o WHERE o.cust=c.id AND o.amt > c.nat) t ON true""",
+    "lateral_groups": """SELECT c.id, c.seg, t.st, t.s FROM c CROSS JOIN LATERAL (SELECT st, sum(amt) s FROM o WHERE o.cust=c.id AND o.day < 2 GROUP BY st) t""",
+    "lateral_twice": """SELECT c.seg, t.n, u.region FROM c, LATERAL (SELECT count(*) n FROM o WHERE o.cust=c.id) t, LATERAL (SELECT region FROM n WHERE n.nat=c.nat) u""",
+    "lateral_column": """SELECT o.id, t.twice, u.more FROM o, LATERAL (SELECT o.amt * 2 AS twice) t, LATERAL (SELECT t.twice + o.day AS more) u""",
     "constant": """SELECT o.id, p.least FROM o CROSS JOIN (SELECT 2 AS least) p WHERE o.amt >= p.least""",
 }

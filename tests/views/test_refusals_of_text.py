@@ -81,7 +81,7 @@ WHOLE = [
     ("SELECT id FROM stream(o)", "stream(o)"),
     ("WITH RECURSIVE t AS (SELECT id FROM o) SELECT id FROM t", "t AS (SELECT id FROM o)"),
     ("WITH t AS (SELECT id FROM o) SELECT id FROM c", "o"),
-    ("SELECT o.id FROM o, LATERAL (SELECT seg FROM c) t", "LATERAL (SELECT seg FROM c) t"),
+    ("SELECT o.id FROM o LEFT JOIN LATERAL (SELECT seg FROM c) t ON t.seg = 'a'", "LATERAL (SELECT seg FROM c) t"),
     ("SELECT id FROM o WHERE id > ALL (SELECT id FROM c)", "ALL (SELECT id FROM c)"),
     ("SELECT id FROM o WHERE st LIKE ANY ('x', 'y')", "ANY ('x', 'y')"),
     ("SELECT id, all(id > 1) AS a FROM o", "all"),

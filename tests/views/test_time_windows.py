@@ -6,11 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakehouse import View
-from lakehouse.delta.limits import Limits, in_force
 from lakehouse.views.analysis import ByKeys, Whole
 from lakehouse.views.query import read
-from tests.support.lake import Lake
-from tests.support.views import VIEWS, Shop
 from tests.views.algebra_sql import sql_of
 
 SCHEMAS = {
@@ -142,20 +139,6 @@ def test_what_is_followed_says_what_spark_says(spark: SparkSession) -> None:
     finally:
         for table in SCHEMAS:
             spark.catalog.dropTempView(table)
-
-
-@pytest.mark.parametrize("way", [Limits(whole_rows=0), Limits()], ids=["by keys", "small tables whole"])
-def test_sessions_are_those_of_their_query_after_every_edit(lake: Lake, way: Limits) -> None:
-    views = [view for view in VIEWS if "session_window" in view.sql]
-    shop = Shop(lake, Random(f"sessions {way}"))
-    shop.open(orders=150)
-    for step in range(5):
-        for view in views:
-            with in_force(way):
-                lake.materialize(view.asset, view.table)
-            assert lake.rows(view.name) == shop.expected(view.sql), (step, view.name)
-        shop.edit()
-    assert sum("the rows of touched keys" in said for said in lake.said) > 4, lake.said
 
 
 def test_other_intervals_are_computed_whole() -> None:

@@ -58,7 +58,10 @@ WHOLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ("id",),
     ),
     "lateral": (
-        "SELECT c.id, t.n FROM customers c, LATERAL (SELECT count(*) AS n FROM orders o WHERE o.customer = c.id) t",
+        (
+            "SELECT c.id, t.id AS first FROM customers c, "
+            "LATERAL (SELECT o.id FROM orders o WHERE o.customer = c.id ORDER BY o.id LIMIT 1) t"
+        ),
         ("id",),
     ),
     "piped": ("FROM orders |> WHERE amount > 10 |> SELECT id, amount", ("id",)),

@@ -26,7 +26,7 @@ from lakehouse.views.sql.parsing import CALLED
 from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, parts_of, type_of
 from lakehouse.views.sql.sources import is_outer_generator, read_from, read_generator
 from lakehouse.views.sql.subqueries import Block, conjuncts, correlation, rewrite, sides
-from lakehouse.views.sql.time_windows import TimeWindow, call_of, in_windows, is_call
+from lakehouse.views.sql.time_windows import call_of, in_windows, is_call
 
 
 def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:
@@ -235,31 +235,12 @@ def _group(state: _State, group: exp.Group | None) -> _State:
         raise block.reading.not_followed("EXISTS or IN stands in HAVING", having or select)
     where = tuple(grouping.over_groups(each, given) for each in conditions)
     qualify = tuple(grouping.over_groups(each, given) for each in qualify)
-    node: Node = grouping.node(state.node, _sessions(block, grouping, is_all=bool(of_all)))
+    node: Node = grouping.node(state.node, block.window, is_all=bool(of_all))
     of_none = _empty(grouping, correlated) if is_all_rows else None
     if where or items or more:
         node = Join((Item(node), *items, *more), where)
     _refuse_ungrouped(block, node, (*where, *qualify, *(each.expression for each in projections)))
     return replace(state, node=node, projections=projections, correlated=correlated, qualify=qualify, of_none=of_none)
-
-
-def _sessions(block: Block, grouping: Grouping, *, is_all: bool) -> TimeWindow | None:
-    """The intervals by which rows are grouped, if these are sessions."""
-    if block.window is None or block.window.session is None:
-        return None
-    names = {name for _, name in grouping.keys}
-    if (
-        is_all
-        or grouping.sets
-        or block.window.start not in names
-        or any(has_aggregate(key) for key, _ in grouping.keys)
-    ):
-        what = "session_window() stands next to ALL, ROLLUP, CUBE or GROUPING SETS, or is no column of GROUP BY"
-        raise block.reading.not_followed(what, block.window.call)
-    if len(names) == 1:
-        what = "session_window() without another column in GROUP BY goes over all rows"
-        raise block.reading.not_followed(what, block.window.call)
-    return block.window
 
 
 _MOST_SETS = 16

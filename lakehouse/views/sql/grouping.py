@@ -157,11 +157,19 @@ class Grouping:
         self.levels[level] = tuple(of or (name for _, name in self.keys))
         return level
 
-    def node(self, rows: Node, sessions: TimeWindow | None = None) -> Node:
-        """The groups as a node; with several groupings, the union of their rows."""
+    def node(self, rows: Node, window: TimeWindow | None = None, *, is_all: bool = False) -> Node:
+        """The groups as a node; with several groupings, the union of their rows.
+
+        Args:
+            rows: The rows, in which each has been repeated for the intervals of `window`.
+            window: The intervals of time that contain the rows; None if the block asks for none.
+            is_all: Whether the groups are those of GROUP BY ALL.
+        """
         below = Extend(rows, dict(self.computed)) if self.computed else rows
         groups = tuple(dict.fromkeys(name for _, name in self.keys))
-        below = below if sessions is None else sessions.over_groups(below, groups)
+        if window is not None and window.session is not None:
+            self._require_sessions(window, is_all=is_all)
+            below = Windows(below, tuple(sorted(set(groups) - {window.start})), {window.start: window.session})
         if not self.sets:
             return Aggregation(below, groups, dict(self.aggregates))
         for name in groups:
@@ -169,6 +177,16 @@ class Grouping:
         branches = [self._grouping(below, one, groups) for one in self.sets]
         nodes, names = zip(*branches, strict=True)
         return SetOperation(SetKind.UNION_ALL, nodes, names, has_same_types=True)
+
+    def _require_sessions(self, window: TimeWindow, *, is_all: bool) -> None:
+        """Raise if the groups do not divide the rows into sessions of the rows that are equal in another column."""
+        names, is_of_end = {name for _, name in self.keys}, any(has_aggregate(key) for key, _ in self.keys)
+        if is_all or self.sets or window.start not in names or is_of_end:
+            what = "session_window() stands next to ALL, ROLLUP, CUBE or GROUPING SETS, or is no column of GROUP BY"
+            raise self.reading.not_followed(what, window.call)
+        if len(names) == 1:
+            what = "session_window() without another column in GROUP BY goes over all rows"
+            raise self.reading.not_followed(what, window.call)
 
     def _grouping(self, below: Node, own: tuple[str, ...], groups: tuple[str, ...]) -> tuple[Node, dict[str, str]]:
         """The rows of one grouping, with NULL in columns that it leaves out, and its column for each of the union."""

@@ -253,11 +253,11 @@ def _check_table(parsed: Parsed, node: Expr) -> Reason | None:
 
 
 def _check_lateral(parsed: Parsed, node: Expr) -> Reason | None:
-    """Why LATERAL is not followed: it must be a LATERAL VIEW, or a generator that joins each row."""
-    is_generator = node.this.meta.get(CALLED) in GENERATORS
-    if node.args.get("view") or (is_generator and isinstance(node.parent, exp.Join) and _joins_each(node.parent)):
+    """Why LATERAL is not followed: it must be a LATERAL VIEW, or a generator or a subquery that joins each row."""
+    is_read = node.this.meta.get(CALLED) in GENERATORS or isinstance(node.this, exp.Subquery)
+    if node.args.get("view") or (is_read and isinstance(node.parent, exp.Join) and _joins_each(node.parent)):
         return None
-    return Reason("a LATERAL subquery is computed for each row", parsed.at(node, "LATERAL"))
+    return Reason("LATERAL joins under a condition, or calls another function", parsed.at(node, "LATERAL"))
 
 
 def _joins_each(join: exp.Join) -> bool:

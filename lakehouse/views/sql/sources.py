@@ -30,7 +30,7 @@ from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.parsing import CALLED, name_of, place_of
 from lakehouse.views.sql.pivots import read_pivot
 from lakehouse.views.sql.scopes import Common, Ctes, FromItem, Scope, TextReading, type_of
-from lakehouse.views.sql.subqueries import Block, Sought, conjuncts, correlation, rewrite, rewrite_below
+from lakehouse.views.sql.subqueries import Block, Sought, beside, conjuncts, correlation, rewrite, rewrite_below
 
 
 def read_from(block: Block, select: exp.Select) -> tuple[Node, tuple[Expression, ...]]:
@@ -75,10 +75,13 @@ class _Rows:
                 what = f"After a comma or CROSS JOIN, it is not plain what a {join.side or join.method} JOIN joins"
                 raise self.block.reading.not_followed(what, join)
             crossed = crossed or join.kind == "CROSS"
-            if isinstance(join.this, exp.Lateral):
-                self.generate(join.this, is_outer=join.side == "LEFT")
-            else:
-                self.join(join)
+            match join.this:
+                case exp.Lateral(this=exp.Subquery()) as lateral:
+                    self.join_each(lateral, is_outer=join.side == "LEFT")
+                case exp.Lateral() as lateral:
+                    self.generate(lateral, is_outer=join.side == "LEFT")
+                case _:
+                    self.join(join)
 
     def join(self, join: exp.Join) -> None:
         """Read an item of FROM that joins those before it."""
@@ -178,6 +181,32 @@ class _Rows:
         outputs = tuple(map(Output, names, new))
         relation = FromItem(alias.name.lower() if alias is not None else "", outputs)
         block.scope = block.scope.beside(Scope((relation,), outputs))
+
+    def join_each(self, lateral: exp.Lateral, *, is_outer: bool) -> None:
+        """Read a LATERAL subquery, which may name columns of the items before it."""
+        block, reading = self.block, self.block.reading
+        query = block.read(lateral.this)
+        outputs = query.outputs
+        if isinstance(query.node, Extend) and query.node.node is CONSTANT:
+            block.items = [Item(Extend(self.close(), query.node.new))]
+        elif query.is_one_row:
+            item, of_none = beside(reading, query)
+            block.items.append(item)
+            if of_none:
+                names = {name: reading.unique(name, reading.types.get(name)) for name in of_none}
+                new = {names[name]: value for name, value in of_none.items()}
+                block.items = [Item(Extend(self.close(), new))]
+                outputs = tuple(replace(each, column=names.get(each.column, each.column)) for each in outputs)
+        elif is_outer:
+            if block.marks:
+                block.items = [Item(self.close())]
+            block.items.append(Item(query.node, Side.LEFT, query.correlated))
+        else:
+            block.items.append(Item(query.node))
+            for condition in query.correlated:
+                self.keep(condition)
+        relation = _relation(reading, lateral.args.get("alias"), outputs)
+        block.scope = block.scope.beside(Scope((relation,), relation.columns))
 
     def close(self) -> Node:
         """The rows so far as one node."""

@@ -1,6 +1,7 @@
 """The expressions of a block of SELECT: columns get their unique names; subqueries become joined items and marks."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from sqlglot import exp
@@ -262,18 +263,28 @@ def _scalar(block: Block, node: exp.Query) -> Expression:
     rows, value = query.node, query.outputs[0].column
     if not query.is_one_row:
         rows, value = _single(block, node, query)
+    item, of_none = beside(reading, replace(query, node=rows))
+    block.items.append(item)
+    return of_none.get(value, column(value))
+
+
+def beside(reading: TextReading, query: ReadQuery) -> tuple[Item, Mapping[str, Expression]]:
+    """The rows of a subquery as an item that joins each row around it, whether it has rows for that row or not.
+
+    Also, the columns that are not NULL without rows, each with its value in either case.
+    """
     if not query.correlated:
-        block.items.append(Item(rows))
-        return column(value)
-    result: Expression = column(value)
-    of_none = query.of_none.get(value)
-    if of_none is not None and not _is_null(of_none):
-        matched = reading.unique("matched", "boolean")
-        rows = Extend(rows, {matched: exp.true()})
-        is_none = exp.Is(this=column(matched), expression=exp.Null())
-        result = exp.Case(ifs=[exp.If(this=is_none, true=of_none.copy())], default=column(value))
-    block.items.append(Item(rows, Side.LEFT, query.correlated))
-    return result
+        return Item(query.node), {}
+    of_none = {name: value for name, value in query.of_none.items() if not _is_null(value)}
+    if not of_none:
+        return Item(query.node, Side.LEFT, query.correlated), {}
+    matched = reading.unique("matched", "boolean")
+    is_none = exp.Is(this=column(matched), expression=exp.Null())
+    rows = Extend(query.node, {matched: exp.true()})
+    return Item(rows, Side.LEFT, query.correlated), {
+        name: exp.Case(ifs=[exp.If(this=is_none.copy(), true=value.copy())], default=column(name))
+        for name, value in of_none.items()
+    }
 
 
 def _single(block: Block, node: exp.Query, query: ReadQuery) -> tuple[Node, str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.expressions.core import Expr, Expression
 
-from lakehouse.views.algebra import Extend, Filter, Generate, Node, Windows, column, in_parentheses
+from lakehouse.views.algebra import Extend, Filter, Generate, Node, column, in_parentheses
 from lakehouse.views.functions import TIME_WINDOWS
 from lakehouse.views.sql.parsing import CALLED
 
@@ -50,12 +50,6 @@ class TimeWindow:
                 return self.end.copy()
             case _:
                 return None
-
-    def over_groups(self, rows: Node, groups: tuple[str, ...]) -> Node:
-        """Rows, each with the start of its session among the rows that are equal in the other columns of the groups."""
-        if self.session is None:
-            return rows
-        return Windows(rows, tuple(sorted({*groups} - {self.start})), {self.start: self.session})
 
 
 def call_of(select: exp.Select) -> exp.Anonymous | None:

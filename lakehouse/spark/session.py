@@ -10,6 +10,7 @@ from uuid import uuid4
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DecimalType, StructType
 
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Size
@@ -116,6 +117,14 @@ def setting(spark: SparkSession, name: str) -> str | None:
         return spark.conf.get(name)
     except PySparkException:
         return None
+
+
+def why_sums_may_be_lost(spark: SparkSession, schema: StructType) -> str | None:
+    """Why a sum in one of the columns may become NULL, as a clause; None if each fits its type or fails."""
+    kinds = [field.dataType for field in schema.fields if isinstance(field.dataType, DecimalType)]
+    if setting(spark, "spark.sql.ansi.enabled") == "true" or all(kind.precision < 38 for kind in kinds):
+        return None
+    return "without ANSI mode, a sum that does not fit its type is NULL"
 
 
 _WRITERS_OF_ERRORS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")

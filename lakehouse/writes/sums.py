@@ -32,6 +32,7 @@ from lakehouse.spark.diagnosis import first_line, is_of_the_asset, why_unreadabl
 from lakehouse.spark.driver_rows import Local, compute_once, is_empty
 from lakehouse.spark.exactness import inexact_in_sql, named_in
 from lakehouse.spark.fitting import check_padding, fit
+from lakehouse.spark.session import why_sums_may_be_lost
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.spark.types import INTEGERS
 from lakehouse.writes.stated import KEPT_AS_NULL
@@ -149,7 +150,7 @@ def sums_of(bound: "BoundText", added: "Added") -> Sums | str:
     types = {field.name: field.dataType for field in sums.rows.schema.fields}
     if any(types[field.name] != field.dataType for field in bound.rows.schema.fields):
         return "a column is declared with another type than its sum has"
-    return sums
+    return why_sums_may_be_lost(bound.rows.sparkSession, bound.rows.schema) or sums
 
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ ALIKE = [
     ("SELECT a,b", "SELECT a , b"),
     ("SELECT t.a >= 1", "SELECT t . A  >=  1"),
     ("SELECT 1 -- end", "SELECT 1"),
+    ("SELECT a::date", "SELECT A::date"),
 ]
 OTHER = [
     ("SELECT 'a'", "SELECT 'A'"),
@@ -21,6 +22,8 @@ OTHER = [
     ("SELECT 1.5", "SELECT 1 .5"),
     ("SELECT r'\\n'", "SELECT r '\\n'"),
     ("SELECT :a", "SELECT :A"),
+    ("SELECT v:a.B", "SELECT v:a.b"),
+    ("SELECT v:items[0].Name::string", "SELECT v:items[0].name::string"),
     ("SELECT 'a' 'b'", "SELECT 'a'' b'"),
     ("SELECT a b", "SELECT ab"),
     ("SELECT a, b", "SELECT a b"),

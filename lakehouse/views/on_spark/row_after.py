@@ -9,7 +9,7 @@ from lakehouse.delta.text import quote
 from lakehouse.read.content import Feed, Nothing, SourceRead
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import Local, small
-from lakehouse.spark.session import setting
+from lakehouse.spark.session import why_sums_may_be_lost
 from lakehouse.views.on_spark.bound_text import BoundText, types_of
 from lakehouse.views.on_spark.computing import OfKeys
 from lakehouse.views.steps.one_row import AggregateFunction, OneRow, Total
@@ -90,9 +90,8 @@ def row_after(table: DataFrame, schema: StructType, below: BoundText, of_keys: O
     of_totals = [None if total.value is None else kinds[total.value] for total in one.totals]
     if max(map(_places, of_totals)) > _MOST_PLACES:
         return f"its sums have more than {_MOST_PLACES} decimal places"
-    is_ansi = setting(table.sparkSession, "spark.sql.ansi.enabled") == "true"
-    if not is_ansi and any(field.dataType == DecimalType(38, _places(field.dataType)) for field in schema.fields):
-        return "without ANSI mode, a sum that does not fit its type is NULL"
+    if (why := why_sums_may_be_lost(of_keys.rows.sparkSession, schema)) is not None:
+        return why
     columns = [
         _Column.of(place, total, field, kind)
         for place, (total, field, kind) in enumerate(zip(one.totals, schema.fields, of_totals, strict=True))

@@ -13,8 +13,8 @@ from sqlglot.expressions.core import Expr
 from lakehouse.errors.views import TextPlace
 from lakehouse.views.algebra import Place
 from lakehouse.views.functions import CALLABLE, ROW_FUNCTIONS, TIME_WINDOWS
-from lakehouse.views.sql.tokens import Token, TokenKind
-from lakehouse.views.sql.words import Text, begins_path
+from lakehouse.views.sql.tokens import Token, TokenKind, begins_path
+from lakehouse.views.sql.words import Text
 from lakehouse.views.view_text import NotFollowedError
 
 CALLED = "called"

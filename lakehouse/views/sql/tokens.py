@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import Any
 
 from lakehouse.cursor.definition import digest
@@ -221,6 +222,15 @@ def spell(sequence: tuple[Token, ...]) -> str:
     return "".join(pieces)
 
 
+OPENING, CLOSING = ("(", "["), (")", "]")
+
+
+def begins_path(before: Token, colon: Token) -> bool:
+    """Whether a colon begins a path into the value right before it, and not a parameter."""
+    ends_value = before.is_name or before.text in CLOSING
+    return colon.is_symbol(":") and ends_value and before.end == colon.start
+
+
 _SAY_NAMES = frozenset({"TO_JSON", "TO_XML", "TO_VARIANT_OBJECT", "TYPEOF", "SCHEMA_OF_VARIANT"})
 """Functions whose values contain the names of fields, including the case of their letters."""
 
@@ -229,10 +239,13 @@ def canonical(text: str, origin: Origin = Origin()) -> tuple[str, ...]:
     """What decides the meaning of a text: its tokens, words in upper case, without comments and white space.
 
     The name of a parameter keeps its case, because Spark looks its value up by it. All words keep their case in a text
-    that puts names of fields into values: `to_json(struct(a AS City))`.
+    that puts names of fields into values, `to_json(struct(a AS City))`, or looks them up by paths, `payload:item.Name`.
     """
     sequence = tokens(text, origin)
-    if any(token.text.upper() in _SAY_NAMES for token in sequence):
+    is_path = any(
+        begins_path(one, other) and not text.startswith("::", other.start) for one, other in pairwise(sequence)
+    )
+    if is_path or any(token.text.upper() in _SAY_NAMES for token in sequence):
         return tuple(token.text for token in sequence)
     before = (None, *sequence)
     return tuple(

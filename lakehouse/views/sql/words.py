@@ -10,9 +10,7 @@ from sqlglot.expressions.core import Expr
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.algebra import Place
 from lakehouse.views.functions import OF_THE_RUN
-from lakehouse.views.sql.tokens import Token, TokenKind, tokens
-
-OPENING, CLOSING = ("(", "["), (")", "]")
+from lakehouse.views.sql.tokens import CLOSING, OPENING, Token, TokenKind, begins_path, tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,12 +187,6 @@ _CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _AS_OF = re.compile(r"\s+AS\s+OF\b", re.IGNORECASE)
-
-
-def begins_path(before: Token, colon: Token) -> bool:
-    """Whether a colon begins a path into the value right before it, and not a parameter."""
-    ends_value = before.is_name or before.text in CLOSING
-    return colon.is_symbol(":") and ends_value and before.end == colon.start
 
 
 def ends_cast(before: Token, colon: Token) -> bool:

@@ -282,3 +282,29 @@ def test_an_edge_of_days_is_what_spark_says_of_that_day(spark: SparkSession) -> 
         if ":today" in text:
             sql = text.split("> ")[-1].split(">= ")[-1].replace(":today", f"DATE'{MOMENT.date()}'")
             assert spark.sql(f"SELECT {sql}").collect()[0][0] == edge, text
+
+
+SAME = "id INT, a STRING, b STRING, listed ARRAY<STRING>, parts STRUCT<x: INT, y: INT>"
+OTHER_NULLS = [
+    ("(1, NULL, 'x', NULL, NULL)", "(1, 'x', NULL, NULL, NULL)"),
+    ("(1, NULL, NULL, array(), NULL)", "(1, NULL, NULL, NULL, NULL)"),
+    ("(1, NULL, NULL, array('q'), NULL)", "(1, NULL, NULL, array('q', NULL), NULL)"),
+    (
+        "(1, NULL, NULL, NULL, named_struct('x', 1, 'y', NULL))",
+        "(1, NULL, NULL, NULL, named_struct('x', NULL, 'y', 1))",
+    ),
+]
+
+
+@pytest.mark.parametrize("columns", [3, 5])
+def test_versions_with_null_in_other_places_are_not_the_same(lake: Lake, columns: int) -> None:
+    lake.create("plain", [(1, None, "x")], ", ".join(SAME.split(", ")[:3]))
+    lake.create("nested", [(1, None, "x", None, None)], SAME)
+    name = "plain" if columns == 3 else "nested"
+    for rows in OTHER_NULLS if columns == 5 else [("(1, NULL, 'x')", "(1, 'x', NULL)")]:
+        versions = list[TableVersion]()
+        for row in rows:
+            lake.sql(f"INSERT OVERWRITE {{{name}}} VALUES {row}")
+            versions.append(lake.source(name).at)
+        assert not is_same(*versions), rows
+        assert is_same(versions[1], versions[1])

@@ -155,11 +155,21 @@ class FileSchema:
         words = {field["name"].lower(): _filling_of(field.get("metadata") or {}) for field in self.fields}
         return {name: how for name, how in words.items() if how is not None}
 
+    @property
+    def computed(self) -> frozenset[str]:
+        """The columns whose values Delta itself computes, in lower case: generated columns and identity columns."""
+        return frozenset(field["name"].lower() for field in self.fields if _COMPUTED & set(field.get("metadata") or ()))
+
     def reads_as(self, older: Self) -> bool:
         """Whether files of the older version have the same meaning if they are read with this schema."""
         now, then = (fold(of.partition_columns) for of in (self, older))
         columns, former = self._columns_of_files, older._columns_of_files
-        return now == then and all(former.get(name, column) == column for name, column in columns.items())
+        names, former_names = ({of_file: name for name, (of_file, _) in of.items()} for of in (columns, former))
+        return (
+            now == then
+            and all(former.get(name, column) == column for name, column in columns.items())
+            and all(former_names.get(of_file, name) == name for of_file, name in names.items())
+        )
 
     @property
     def _columns_of_files(self) -> dict[str, tuple[str, str]]:
@@ -183,6 +193,9 @@ def _physical_name(field: Mapping[str, Any]) -> str:
     """The name of a column in files, in lower case: with column mapping, it may be another one than in the table."""
     metadata: Mapping[str, Any] = field.get("metadata") or {}
     return str(metadata.get("delta.columnMapping.physicalName", field["name"])).lower()
+
+
+_COMPUTED = {"delta.generationExpression", "delta.identity.start"}
 
 
 def _filling_of(metadata: Mapping[str, Any]) -> str | None:

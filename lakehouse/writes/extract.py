@@ -79,10 +79,17 @@ def refuse_null_keys(rows: DataFrame, key_columns: tuple[str, ...]) -> DataFrame
     return rows.select(*map(check, rows.schema.fields))
 
 
-def fill(rows: DataFrame, stored: DataFrame, key: tuple[str, ...]) -> DataFrame:
-    """The extract with the stored values of the columns that it lacks; NULL for keys that are not stored."""
+def fill(run: Run, rows: DataFrame, stored: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """The extract with the stored values of the columns that it lacks; NULL for keys that are not stored.
+
+    A column that Delta computes stays away, and is refused as missing: a stored value may not fit the other columns.
+    """
     delivered = fold(rows.columns)
     lacking = [column for column in stored.columns if column.lower() not in delivered]
+    if lacking and run.head is not None:
+        declared = run.ref.log(lambda: stored.sparkSession).file_schema(run.head.version)
+        computed = frozenset[str]() if declared is None else declared.computed
+        lacking = [column for column in lacking if column.lower() not in computed]
     if not lacking:
         return rows
     keys = {f"__stored_{index}": column for index, column in enumerate(key)}

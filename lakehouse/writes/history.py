@@ -223,7 +223,7 @@ def plan_extracted_history(
     reaching = stored.where(reaches)
     values = StructType([field for field in stored.schema.fields if field.name.lower() not in shape.own])
     before = reaching.where(f"{start} < {version}")
-    delivered = fill(snapshot.rows, before.select(*map(quote, values.names)), shape.entity)
+    delivered = fill(run, snapshot.rows, before.select(*map(quote, values.names)), shape.entity)
     delivered = fit(run.ref, delivered, values, may_add=run.asset.policy.new_columns == "add")
     of_scope = scope_of(snapshot, delivered)
     within = of_scope(reaching.where(f"{end} IS NULL"))

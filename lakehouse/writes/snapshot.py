@@ -1,6 +1,7 @@
 """`Snapshot`: the table holds exactly a full extract of its source, within the scope of the extract."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, Self, final
@@ -139,7 +140,7 @@ class Snapshot(Stated):
     def align(self, spark: SparkSession, run: Run, stored: DataFrame) -> DataFrame:
         key = run.table.key_columns
         check_padding(run.name, self.rows, stored.schema, (*key, *self.scope_columns))
-        return fill(self.rows, stored, key)
+        return fill(run, self.rows, stored, key)
 
     def with_rows(self, rows: DataFrame) -> Self:
         return replace(self, rows=rows)
@@ -212,7 +213,7 @@ def _refuse_misfit(run: Run, write: Snapshot) -> None:
 def _scope_digest(write: Snapshot) -> str | None:
     """A digest of the scope; None if its values are too many, or cannot be written as literals."""
     if isinstance(write.scope, Mapping):
-        return digest({name.lower(): sorted(set(map(str, values))) for name, values in write.scope.items()})
+        return digest({name.lower(): _listed(values) for name, values in write.scope.items()})
     columns = sorted(write.scope_columns, key=str.lower)
     if not columns:
         return digest({})
@@ -220,8 +221,13 @@ def _scope_digest(write: Snapshot) -> str | None:
     values = None if rows is None else rows.values(columns)
     if values is None:
         return None
-    texts = [str(value[0]) if len(value) == 1 else str(value) for value in values]
-    return digest({", ".join(columns).lower(): sorted(texts)})
+    return digest({", ".join(columns).lower(): _listed(value[0] if len(value) == 1 else value for value in values)})
+
+
+def _listed(values: Iterable[object]) -> list[str | list[str]]:
+    """Each value once, in an order that does not depend on the extract: a text as it is, any other with its type."""
+    each = (value if isinstance(value, str) else [type(value).__name__, str(value)] for value in values)
+    return [json.loads(text) for text in sorted({json.dumps(value) for value in each})]
 
 
 def scope_of(write: Snapshot, rows: DataFrame) -> Callable[[DataFrame], DataFrame]:

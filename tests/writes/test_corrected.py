@@ -183,3 +183,30 @@ def together(files: list[tuple[str, Delivery]]) -> Delivery:
     """The files of several countries as one extract."""
     rows = {key: values for _, file in files for key, values in file.rows.items()}
     return Delivery(files[0][1].version, rows, {"g": tuple(country for country, _ in files)})
+
+
+def test_null_and_the_text_none_are_two_scopes(lake: Lake) -> None:
+    """The second scope took the key 1 over, and the third said that it is gone: no correction brings it back."""
+    none = {"g": "None", "a": 1, "b": "p"}
+    for delivery in (
+        Delivery(1, {1: {**none, "g": None}, 5: {**none, "g": None}, 9: none}),
+        Delivery(2, {1: none, 9: none}, {"g": ("None",)}),
+        Delivery(2, {5: {**none, "g": None}}, {"g": (None,)}),
+    ):
+        lake.materialize(current(lake, delivery, TRACKED), KEYED)
+    with pytest.raises(WriteError, match="an extract of another scope was delivered as well"):
+        lake.materialize(current(lake, Delivery(2, {9: none}, {"g": ("None",)}), TRACKED), KEYED)
+
+
+def test_a_column_that_delta_computes_is_asked_for_because_a_stored_value_may_not_fit(lake: Lake) -> None:
+    where, feed = lake.root / "table", "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    lake.spark.sql(
+        f"CREATE TABLE delta.`{where}` (id INT, a INT, n INT GENERATED ALWAYS AS (a + 1)) USING delta {feed}"
+    )
+    lake.sql("INSERT INTO {table} (id, a) VALUES (1, 1)")
+
+    def table() -> Snapshot:
+        return Snapshot(lake.values([(1, 5)], "id INT, a INT"), version=1)
+
+    with pytest.raises(WriteError, match=r"n is missing from the result, which Delta generates as a \+ 1"):
+        lake.materialize(table, KEYED, allowed=frozenset({"version"}))

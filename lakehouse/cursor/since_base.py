@@ -11,7 +11,7 @@ from typing import TypeAlias
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.walk import Past, mark_of, readable_mark
-from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
+from lakehouse.delta.commit_info import COLUMN_CHANGES, Commit
 from lakehouse.delta.log import Head, Log, commits_between
 
 
@@ -58,7 +58,9 @@ def judge_base(between: Iterable[Commit], commit: Commit, mark: Mark) -> Base:
         oldest = rival.version
         if may_concern(rival, mark.asset, mark.partitions):
             rivals += (rival,)
-        if rival.operation == "RESTORE" or rival.empties:
+        # Delta would add a column again that a rival dropped or renamed, and rows that the run does not write lack it.
+        loses_columns = mark.compared and rival.operation in COLUMN_CHANGES
+        if rival.operation == "RESTORE" or rival.empties or loses_columns:
             what = f"version {rival.version} ({rival.operation}) changed the table in between"
             return BaseReverted(f"{planned}, and {what}", rivals)
     if oldest > mark.base + 1:
@@ -115,16 +117,13 @@ def is_untouched(cursor: Known, log: Log, head: Head) -> bool:
     return since is not None and all(commit.is_quiet or commit.version == cursor.version for commit in since)
 
 
-_OF_COLUMNS = SCHEMA_CHANGES - {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
-
-
 def why_other_rows(log: Log, head: Head, cursor: Known, partitions: Collection[str]) -> str | None:
     """Why the table may not hold what its last run left, as a clause; None if the log shows that it does."""
     since = commits_between(log, cursor.mark.asset, cursor.mark.base, head.version)
     if since is None:
         return "the log was cleaned up to its last commit"
     for commit in reversed(since):
-        if commit.operation in _OF_COLUMNS:
+        if commit.operation in COLUMN_CHANGES:
             return f"version {commit.version} ({commit.operation}) changed its columns"
         if commit.version != cursor.version and may_concern(commit, cursor.mark.asset, partitions):
             return f"version {commit.version} ({commit.operation}) has written to it since"

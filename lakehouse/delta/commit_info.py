@@ -116,7 +116,9 @@ REPLACING = frozenset(
 
 RETYPING = frozenset({"CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS"})
 """Operations that change no row but may change the type of a column."""
-SCHEMA_CHANGES = RETYPING | {"RENAME COLUMN", "DROP COLUMNS", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
+COLUMN_CHANGES = RETYPING | {"RENAME COLUMN", "DROP COLUMNS"}
+"""Operations that change no row, but the columns that rows have."""
+SCHEMA_CHANGES = COLUMN_CHANGES | {"SET TBLPROPERTIES", "UNSET TBLPROPERTIES"}
 """Operations that change no row, but across which the feed cannot be read; it is read before and after them."""
 
 _COUNTS = {

@@ -200,8 +200,9 @@ class StaleInputsError(LakehouseError):
         now = "is gone" if version is None else f"is at version {version} now"
         return cls(
             f"While this run was reading, the table of '{asset}' lost the position from which the run began (it was "
-            f"restored, replaced or deleted, or two other runs did not see each other). The table {now}. Anything that "
-            f"this run has written does not count. Run it again: the next run finds out what has been read."
+            f"restored, replaced or deleted, its columns were changed, or two other runs did not see each other). The "
+            f"table {now}. Anything that this run has written does not count. Run it again: the next run finds out "
+            f"what has been read."
         )
 
 

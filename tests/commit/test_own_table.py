@@ -286,3 +286,28 @@ def test_what_a_dead_writer_left_is_found_in_a_folder_of_any_name(lake: Lake, fo
     (odd.root / "copy" / LEFT).write_text("")
     odd.materialize(copy, KEYED)
     assert odd.rows("copy") == [(1, "a")]
+
+
+MAPPED = Table(key="id", properties={"delta.columnMapping.mode": "name"})
+
+
+@pytest.mark.parametrize("when", ["before its statement", slow("within it")])
+@pytest.mark.parametrize("act", ["DROP COLUMN v", "RENAME COLUMN v TO u"])
+def test_a_column_that_a_rival_takes_during_a_run_is_compared_again(
+    lake: Lake, classic: None, act: str, when: str
+) -> None:
+    """Delta adds the column again with the rows that the run writes, and all other rows have NULL there."""
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, MAPPED)
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    alter = partial(lake.sql, f"ALTER TABLE {{copy}} {act}")
+    is_before = when == "before its statement"
+    with (
+        before("execute", alter) if is_before else rivals(lake.spark, alter, before="snapshot"),
+        raises_code("ROLLED_BACK", match="its columns were changed"),
+    ):
+        lake.materialize(copy, MAPPED)
+    if act.startswith("RENAME"):
+        lake.sql("ALTER TABLE {copy} DROP COLUMN u")
+    lake.materialize(copy, MAPPED)
+    assert [tuple(row) for row in lake.sql("SELECT id, g, v FROM {copy} ORDER BY id")] == [(1, "a", 11), (2, "b", 20)]

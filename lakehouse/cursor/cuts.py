@@ -155,7 +155,7 @@ def agreement(standings: Standings, table: str, cursor: Cursor, reads: Mapping[s
     floors = {
         name: max(position.version, cursor.furthest(name))
         for name, position in cursor.reads.items()
-        if name in heads and position.table == _id_of(standings, name)
+        if name in heads and standings.why_broken_off(name, position) is None
     }
     own, limit = standings.through(table, cursor.reads), _limit(standings, table, cursor)
     ends = _ends(standings, cursor, heads, reads)
@@ -169,11 +169,6 @@ def agreement(standings: Standings, table: str, cursor: Cursor, reads: Mapping[s
     shared = {name for name in heads if any(ways.sources(name) & ways.sources(o) for o in heads if o != name)}
     stands_for = {source: at for name in cut for source, at in (standings.exact(name, cut[name]) or {}).items()}
     return Agreement(cut, frozenset(shared), stands_for, own.exact != stands_for, waits)
-
-
-def _id_of(standings: Standings, table: str) -> str | None:
-    head = standings.head(table)
-    return None if head is None else head.table_id
 
 
 def _limit(standings: Standings, table: str, cursor: Cursor) -> StandsFor:

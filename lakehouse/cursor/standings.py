@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from lakehouse.cursor.find import newest_covering, newest_mark
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import why_another_past
+from lakehouse.cursor.unread import why_another_past, why_broken_off
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.log import NOTHING_READ, Head, Log, Opened
 from lakehouse.errors import LakehouseError, in_short
@@ -150,7 +150,6 @@ class Standings:
         self._logs = dict[str, Log | None]()
         self._heads = dict[str, Head | None]()
         self._by_version = dict[tuple[str, int], Standing]()
-        self._ids = dict[str, str]()
         self._furthest = dict[Siblings, Mapping[str, list[tuple[int, str]]]]()
 
     def log(self, table: str) -> Log | None:
@@ -163,9 +162,7 @@ class Standings:
         """Where a table stands; None if there is none, or if its log is out of reach."""
         if table not in self._heads:
             log = self.log(table)
-            self._heads[table] = head = None if log is None else log.head()
-            if head is not None:
-                self._ids.setdefault(table, head.table_id)
+            self._heads[table] = None if log is None else log.head()
         return self._heads[table]
 
     @property
@@ -254,8 +251,16 @@ class Standings:
 
     def _at(self, table: str, position: Position) -> Standing:
         """What the version at a position stands for, unless another table, or another past, has taken its place."""
-        log = self.log(table)
-        if self._ids.setdefault(table, position.table) != position.table:
-            return Standing(unknown=f"another table has taken the place of {table}")
-        why = None if log is None else why_another_past(position, log)
-        return self.of(table, position.version) if why is None else Standing(unknown=f"of {table} {why}")
+        why = self.why_broken_off(table, position)
+        return (
+            self.of(table, position.version)
+            if why is None
+            else Standing(unknown=f"{table} is not what was read: {why}")
+        )
+
+    def why_broken_off(self, table: str, position: Position) -> str | None:
+        """Why a table does not go on from a position, as a clause; None if it does, or if its log is out of reach."""
+        log, head = self.log(table), self.head(table)
+        if log is None or head is None:
+            return None
+        return why_broken_off(position, head.table_id, head.version) or why_another_past(position, log)

@@ -16,6 +16,7 @@ from lakehouse.errors import ReadError, UnreadableLogError
 DAY = 24 * 60 * 60 * 1000
 """In milliseconds. Delta keeps 30 days of a log unless told otherwise."""
 WEEK = 7 * DAY
+OTHER_PARTITIONS = "other partitions of it are mapped to this run than to the one before"
 
 
 class TableState(Enum):

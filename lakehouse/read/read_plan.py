@@ -20,7 +20,7 @@ from typing import TypeAlias
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import read_in
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import cap, start_version, unread_after, why_compared_again
+from lakehouse.cursor.unread import OTHER_PARTITIONS, cap, start_version, unread_after, why_compared_again
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import NOTHING_READ, VersionRange, images_of_many_rows
@@ -188,6 +188,7 @@ ReadPlan: TypeAlias = ReadNothing | ReadFeed | ReadArchive | FirstRead | Reconci
 
 UNRELIABLE = "it has kept what the feed said"
 OTHER_PAST = "it has kept what was there before"
+OTHER_TYPES = "columns of the source may have changed their types"
 OTHER_NAMES = "columns of the source may have changed their names"
 
 
@@ -222,7 +223,7 @@ def read_plan(facts: InputFacts) -> ReadPlan:
     elif position.mapped is None:  # an earlier version did not record which, and is believed once
         position = replace(position, mapped=facts.source.at.mapped)
     if position.table == facts.source.head.table_id and position.mapped != facts.source.at.mapped:
-        return _without_changes(facts, "other partitions of it are mapped to this run than to the one before")
+        return _without_changes(facts, OTHER_PARTITIONS)
     return _read_after(facts, position)
 
 
@@ -253,8 +254,9 @@ def _read_after(facts: InputFacts, position: Position) -> ReadPlan:
     limited = facts.read if source.at.ref.why_only_spark() is None else None
     backlog = unread_after(position, source.log, facts.name, source.head, furthest, limited)
     if backlog.commits is None:
-        # A column may have taken the name of another one there, which no row of an archive shows.
-        return _without_feed(facts, position, str(backlog.gap), OTHER_NAMES if source.head.maps_columns else None)
+        # There, a column may have taken the name of another one, or another type, which no row of an archive shows.
+        not_asked = OTHER_TYPES if source.head.widens_types and recomputes(facts.asset, facts.read) else None
+        return _without_feed(facts, position, str(backlog.gap), OTHER_NAMES if source.head.maps_columns else not_asked)
     if backlog.gap is not None:
         return _without_feed(facts, position, backlog.gap, OTHER_PAST)
     batch = Batch.of(facts, position, backlog.commits)

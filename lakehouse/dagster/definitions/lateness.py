@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from lakehouse.cursor.unread import Unbegun, Unread
+from lakehouse.cursor.unread import OTHER_PARTITIONS, Unbegun, Unread
 from lakehouse.dagster.definitions.findings import SHOWN, Figure, Finding, Grade, lasting
 from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource, Logs
 from lakehouse.dagster.follow.partitions import SourcePartitions
@@ -123,7 +123,7 @@ def _no_position(unbegun: Sequence[WithoutPosition], now: int) -> Iterator[str]:
 def _broken(source: Unread) -> str | None:
     if source.gap is None and not source.head.keeps_feed:
         return "its change data feed was switched off"
-    return source.gap
+    return None if source.gap == OTHER_PARTITIONS else source.gap  # then the next run reads these, and nothing is lost
 
 
 def _record(source: Unread, age: float, deadlines: Mapping[str, int], gaps: Mapping[str, str]) -> dict[str, Figure]:

@@ -3,19 +3,24 @@
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias, TypeGuard
 
 import dagster as dg
 
 from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.definition import digest
+from lakehouse.cursor.definition import partitions as described
 from lakehouse.cursor.find import cursor_of_each, find_cursor
-from lakehouse.cursor.unread import Backlog, Unread, backlog
+from lakehouse.cursor.unread import OTHER_PARTITIONS, Backlog, Unread, backlog
 from lakehouse.dagster.code_location import AssetTable
-from lakehouse.dagster.follow.partitions import SourcePartitions
+from lakehouse.dagster.follow.partitions import SourcePartitions, slice_read
 from lakehouse.dagster.slices import keys_of_rows
 from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.expect import SUFFIX
 from lakehouse.delta.file_log import FileLog
 from lakehouse.delta.log import Commits, Head, Log, commits_between
+from lakehouse.delta.partition_keys import Slice
 from lakehouse.delta.table import Read
 from lakehouse.errors import LakehouseError, in_short
 from lakehouse.spark.table_version import TableRef
@@ -159,7 +164,19 @@ class Followed:
     @property
     def refs(self) -> tuple[TableRef, ...]:
         """Every table whose log has to be read."""
-        return (self.ref, *(source.ref for source in self.sources))
+        quarantine = () if self.quarantine is None else (self.quarantine,)
+        return (self.ref, *quarantine, *(source.ref for source in self.sources))
+
+    @property
+    def quarantine(self) -> TableRef | None:
+        """The quarantine of a table with partitions, unless it goes by a catalog name; None if there is none.
+
+        It may have rows of a partition of which neither the table nor a source has any.
+        """
+        if not self.is_partitioned or not self.table.declared.quarantines:
+            return None
+        quarantine = self.ref.beside(SUFFIX)
+        return None if quarantine.files is None else quarantine
 
     @property
     def source_keys(self) -> frozenset[dg.AssetKey]:
@@ -186,7 +203,12 @@ class Followed:
             return self._by_partition(logs)
         own_log, own_head = logs(self.ref)
         cursor = find_cursor(own_log, own_head, self.ref.name)
-        each = tuple(backlog(cursor, log, name, head) for name, log, head in self._sources_at(logs))
+        each = tuple(
+            _mapped_anew(
+                backlog(cursor, log, source.ref.name, head), partial(slice_read, self.asset, source.table, None)
+            )
+            for source, log, head in self._sources_at(logs)
+        )
         return Backlogs({None: each}, own_mark_since=_mark_behind_others(cursor, own_log, own_head))
 
     def _by_partition(self, logs: Logs) -> Backlogs | LeftOut:
@@ -199,14 +221,23 @@ class Followed:
         log, head = logs(self.ref)
         candidates = frozenset[str]().union(*(partitions.present() for partitions in mapped))
         if head is not None and isinstance(log, FileLog):
-            candidates |= self._written(log, head, own)
+            candidates |= self._written(log, head, own) | self._quarantined(logs, own)
         for source, partitions in zip(self.sources, mapped, strict=True):
             if not candidates and (why := partitions.why_no_rows(source.table)) is not None:
                 return LeftOut(why)
         cursors = cursor_of_each(log, head, self.ref.name, candidates)
         each = [
-            backlogs_by_partition(cursors, source_log, name, source_head, partitions)
-            for (name, source_log, source_head), partitions in zip(self._sources_at(logs), mapped, strict=True)
+            {
+                partition: _mapped_anew(
+                    unread,
+                    partial(maps.slice, source.table, partition),
+                    partial(slice_read, self.asset, source.table, partition),
+                )
+                for partition, unread in backlogs_by_partition(
+                    cursors, source_log, source.ref.name, source_head, maps
+                ).items()
+            }
+            for (source, source_log, source_head), maps in zip(self._sources_at(logs), mapped, strict=True)
         ]
         newest_first = [partition for partition in reversed(listed) if partition in candidates]
         return Backlogs(
@@ -221,6 +252,14 @@ class Followed:
             return rows.of_rows(log.partition_values()) & own
         cursors = cursor_of_each(log, head, self.ref.name, own)
         return frozenset(partition for partition, cursor in cursors.items() if isinstance(cursor, Known))
+
+    def _quarantined(self, logs: Logs, own: frozenset[str]) -> frozenset[str]:
+        """The partitions that the table's quarantine has rows of: neither the table nor a source need have any."""
+        log, head = (None, None) if self.quarantine is None else logs(self.quarantine)
+        if head is None or not isinstance(log, FileLog):
+            return frozenset()
+        rows = keys_of_rows(self.table.name, self.table.declared, self.table.partitions_def, log, head)
+        return frozenset() if rows is None else rows.of_rows(log.partition_values()) & own
 
     def _mappings(self, logs: Logs, own: frozenset[str]) -> tuple[SourcePartitions, ...] | LeftOut:
         """To which of the table's own partitions the rows of each source belong."""
@@ -238,11 +277,29 @@ class Followed:
             mapped.append(partitions)
         return tuple(mapped)
 
-    def _sources_at(self, logs: Logs) -> Iterator[tuple[str, Log, Head]]:
+    def _sources_at(self, logs: Logs) -> Iterator[tuple[FollowedSource, Log, Head]]:
         for source in self.sources:
             log, head = logs(source.ref)
             if head is not None:
-                yield source.ref.name, log, head
+                yield source, log, head
+
+
+def _mapped_anew(unread: Backlog, *mapped: Callable[[], Slice | None]) -> Backlog:
+    """A backlog, which is a gap if other partitions of the source are mapped to the next run than to the one before.
+
+    Time may do that, without any commit: the rows of a new partition of the source may have been there before it.
+
+    Args:
+        unread: The backlog.
+        mapped: What tells which partitions are mapped now, the cheapest first; a mapping may be the user's own code.
+    """
+    if not reads_on(unread) or unread.position.mapped is None:
+        return unread
+    for tell in mapped:
+        now = tell()
+        if now is None or digest(described(now)) == unread.position.mapped:
+            return unread
+    return replace(unread, commits=(), gap=OTHER_PARTITIONS)
 
 
 def _mark_behind_others(cursor: Cursor, log: Log, head: Head | None) -> int | None:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self, TypeAlias
 
 import dagster as dg
@@ -71,6 +72,10 @@ class SourcePartitions:
         """The asset's partitions that rows of the source map to now."""
         return self.own if self.keys is None else self.keys.of(self.log.partition_values()) & self.own
 
+    def slice(self, source: AssetTable, partition: str) -> Slice | None:
+        """The part of the source that maps to one of the asset's partitions; None if that is all of the source."""
+        return None if self.keys is None else source.slice(self.keys.sources.get(partition, ()))
+
     def changed_by(self, commits: Iterable[Commit]) -> Mapping[str, Sequence[Commit]] | None:
         """The commits that may have changed rows of each partition, in order; None if any may have changed any."""
         if self.keys is None:
@@ -85,13 +90,22 @@ class SourcePartitions:
         return changed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Mapped:
     """The asset's partitions for each partition of the source, and how the source's are found in its log."""
 
     rows: KeysOfRows
     mapped: Mapping[str, frozenset[str]]
     columns: frozenset[str]
+
+    @cached_property
+    def sources(self) -> Mapping[str, Sequence[str]]:
+        """The source's partitions for each of the asset's."""
+        sources: dict[str, list[str]] = defaultdict(list)
+        for key, every in self.mapped.items():
+            for own in every:
+                sources[own].append(key)
+        return sources
 
     def of(self, combinations: Iterable[Mapping[str, str | None]]) -> frozenset[str]:
         return frozenset(own for key in self.rows.of_rows(combinations) for own in self.mapped.get(key, ()))

@@ -209,7 +209,8 @@ def _state(backlogs: Iterable[Backlog]) -> str:
     """A text that identifies what is unread: with table ids, as a replaced source may have the same versions."""
     parts = list[object]()
     for each in backlogs:
-        parts += [each.source, each.head.table_id, None if isinstance(each, Unbegun) else each.position.version]
+        position = None if isinstance(each, Unbegun) else each.position
+        parts += [each.source, each.head.table_id, position and position.version, position and position.mapped]
         parts += [each.changes[-1].version] if reads_on(each) and each.changes else ["all"]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 

@@ -6,11 +6,13 @@ import dagster as dg
 import pytest
 
 from lakehouse import Changes, DeltaIOManager, Expect, Merge, Table, View, checks, explain, incremental
+from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.definitions.checks import checkable_tables
-from lakehouse.dagster.io_manager import code_location_of
+from lakehouse.dagster.follow.watch import Behind, Watch
+from lakehouse.dagster.io_manager import code_location_of, roots_of
 from lakehouse.errors import DefinitionError
 from tests.support.dagster_house import House, metadata
-from tests.support.tables import DAY_1, carried, orders
+from tests.support.tables import DAY_1, DAY_2, DAYS, EVENTS, carried, orders
 
 pytestmark = pytest.mark.served
 TABLE = Table(key="id", expect=Expect("v >= 15", "quarantine"))
@@ -132,3 +134,29 @@ def test_a_forecast_says_what_becomes_of_the_quarantine(house: House) -> None:
     house.lake.sql("UPDATE {orders} SET v = 16 WHERE id = 1")
     write = explain(defs, "copies", call=True).write
     assert write is not None and "; in its quarantine, first: replace of the 1 row that differs" in str(write.planned)
+
+
+by_day = dg.AssetSpec("events", metadata=Table(key="id", partition_by="day"), partitions_def=DAYS)
+
+
+@dg.asset(partitions_def=DAYS, metadata=Table(key="id", partition_by="day", expect=Expect("v >= 15", "quarantine")))
+def judged(events: Changes) -> Merge:
+    touched = events.touched("id")
+    return Merge(touched.rows, touched)
+
+
+def test_a_partition_that_only_the_quarantine_has_rows_of_is_run_when_its_source_loses_it(house: House) -> None:
+    rows = house.lake.values([(1, DAY_1, 10), (2, DAY_2, 20)], EVENTS)
+    feed = rows.write.format("delta").partitionBy("day").option("delta.enableChangeDataFeed", "true")
+    feed.save(str(house.root / "events"))
+    house.assets = [by_day, judged]
+    for day in (DAY_1, DAY_2):
+        house.run("judged", partition_key=str(day))
+    house.lake.sql(f"UPDATE {{events}} SET day = DATE'{DAY_2}', v = 99 WHERE id = 1")
+    watch = Watch(CodeLocation.of(house.assets, roots_of({"io_manager": house.io_manager})))
+    look = watch.look(house.instance).tables[judged.key]
+    assert isinstance(look, Behind) and set(look.states) == {str(DAY_1), str(DAY_2)}
+    for day in look.states:
+        house.run("judged", partition_key=day)
+    assert house.lake.rows("judged_quarantine") == []
+    assert house.lake.rows("judged") == house.lake.rows("events")

@@ -4,21 +4,26 @@ import json
 import random
 import shutil
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from dagster._core.test_utils import freeze_time
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from lakehouse import Changes, DeltaIOManager, Merge, Table
+from lakehouse.cursor.definition import digest, partitions
+from lakehouse.cursor.generation import FIRST_GENERATION
+from lakehouse.cursor.mark import Mark, Position
 from lakehouse.cursor.unread import TableState
 from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.definitions.checked import Checked
 from lakehouse.dagster.definitions.findings import Finding, Grade
 from lakehouse.dagster.follow.followed import LeftOut
+from lakehouse.dagster.follow.partitions import slice_read
 from lakehouse.dagster.follow.watch import Behind, UpToDate, Watch
 from lakehouse.dagster.io_manager import roots_of
 from lakehouse.dagster.table_facts import LOCATIONS
@@ -278,3 +283,52 @@ def test_a_table_with_a_catalog_name_is_followed_where_its_last_run_found_it(tmp
     noted = {LOCATIONS: dg.MetadataValue.json({"sold": f"file:{tmp_path}/elsewhere"})}
     instance.report_runless_asset_event(dg.AssetMaterialization("sold", metadata=noted))
     assert isinstance(watch.look(instance).tables[sold.key], Behind)
+
+
+hourly = dg.AssetSpec(
+    "orders",
+    metadata=Table(key="id", partition_by="at"),
+    partitions_def=dg.HourlyPartitionsDefinition("2026-01-10-00:00"),
+)
+
+
+@dg.asset(
+    partitions_def=dg.DailyPartitionsDefinition("2026-01-10", end_offset=1), metadata=Table(partition_by="at", key="id")
+)
+def today(orders: Changes) -> Merge: ...
+
+
+@dg.asset(metadata=Table(key="id"), ins={"orders": dg.AssetIn(partition_mapping=dg.LastPartitionMapping())})
+def last_hour(orders: Changes) -> Merge: ...
+
+
+@pytest.mark.parametrize(("asset", "partition"), [(today, "2026-01-10"), (last_hour, None)], ids=["mapped", "last"])
+def test_rows_that_were_there_before_their_partition_are_asked_for_once_there_is_one(
+    tmp_path: Path, asset: dg.AssetsDefinition, partition: str | None
+) -> None:
+    """No commit follows them: time alone maps another partition of the source to the run."""
+    name, source = asset.key.to_user_string(), CodeLocation.of([hourly, asset], lambda _: None)[hourly.key]
+
+    def look() -> object:
+        return watched(tmp_path, hourly, asset).look(dg.DagsterInstance.ephemeral()).tables[asset.key]
+
+    with freeze_time(datetime(2026, 1, 10, 1, 30, tzinfo=UTC)):
+        for hour in (0, 1):  # the second hour has not ended, so no partition has it
+            at = pa.array([datetime(2026, 1, 10, hour, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+            rows = pa.table({"id": pa.array([hour], pa.int32()), "at": at})
+            write_deltalake(str(tmp_path / "orders"), rows, mode="append", partition_by=["at"], configuration=FEED)
+        read = DeltaTable(str(tmp_path / "orders"))
+        slice_ = slice_read(asset, source, partition)
+        assert slice_ is not None
+        position = Position(str(read.metadata().id), read.version(), mapped=digest(partitions(slice_)))
+        keys = (partition,) if partition else ()
+        mark = Mark(name, keys, FIRST_GENERATION, 1, "run", "attempt", -1, reads={"orders": position})
+        properties = CommitProperties(custom_metadata={"userMetadata": mark.to_json()})
+        columns = ["at"] if partition else None
+        write_deltalake(str(tmp_path / name), rows, partition_by=columns, commit_properties=properties)
+        assert isinstance(look(), UpToDate)
+    with freeze_time(datetime(2026, 1, 10, 2, 5, tzinfo=UTC)):
+        found = look()
+        assert isinstance(found, Behind) and list(found.states) == [partition or ""]
+        finding = up_to_date(checked(tmp_path, asset, hourly))
+        assert finding.grade is Grade.WARNS and "other partitions of it are mapped" in finding.sentence

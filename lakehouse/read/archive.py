@@ -12,6 +12,7 @@ from lakehouse.cursor.cursor import Cursor, Fresh, Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.since_base import is_untouched
+from lakehouse.cursor.unread import why_another_past, why_broken_off
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import Head, Log, VersionRange, commit_at
 from lakehouse.delta.text import fold
@@ -75,7 +76,7 @@ def ask_archive(archive: TableRef, source: Source, range_: VersionRange) -> Arch
     """
     log = archive.log(lambda: source.at.spark)
     head = log.head()
-    upto = held_upto(archive.name, log, head, source.at, range_)
+    upto = held_upto(archive.name, log, head, source, range_)
     if head is None or upto is None:
         return Unanswered.LACKS
     at = TableVersion(source.at.session, archive, head.table_id, head.version)
@@ -99,7 +100,7 @@ def _columns(log: Log, at: TableVersion) -> frozenset[str]:
     return fold(at.rows().columns) if schema is None else frozenset(schema.types)
 
 
-def held_upto(archive: str, log: Log, head: Head | None, source: TableVersion, range_: VersionRange) -> int | None:
+def held_upto(archive: str, log: Log, head: Head | None, source: Source, range_: VersionRange) -> int | None:
     """The last version of a range up to which an archive holds every change, by its own log; None if it cannot answer.
 
     It answers only if an asset of this lakehouse has appended every change of this source to it, from the start of the
@@ -108,15 +109,21 @@ def held_upto(archive: str, log: Log, head: Head | None, source: TableVersion, r
     cursor = find_cursor(log, head, archive)
     if head is None or not isinstance(cursor, Known):
         return None
-    position = cursor.reads.get(source.ref.name)
-    if position is None or len(cursor.reads) > 1 or position.mapped not in (None, source.mapped):
+    position = cursor.reads.get(source.at.ref.name)
+    if position is None or len(cursor.reads) > 1 or position.mapped not in (None, source.at.mapped):
         return None
-    if position.table != source.table_id or position.version <= range_.after:
+    if position.version <= range_.after or _why_of_another_past(position, source) is not None:
         return None
     begins = cursor.mark.log_after
     if begins is None or begins > range_.after or not is_untouched(cursor, log, head):
         return None
     return min(range_.upto, position.version)
+
+
+def _why_of_another_past(position: Position, source: Source) -> str | None:
+    """Why a source does not go on from a position, as a clause; None if it does."""
+    broken_off = why_broken_off(position, source.head.table_id, source.head.version)
+    return broken_off or why_another_past(position, source.log)
 
 
 def archived_after(archive: TableRef, source: TableVersion) -> int | None:
@@ -247,6 +254,8 @@ def restate(asset: str, source: Source, position: Position | None, archive: Tabl
         after = archived_after(archive, source.at)
     if archive is None or after is None or position is None:
         raise HistoryError.restate_refused(asset, moment, f"its input has no archive of '{source.at.ref.name}'")
+    if (why := _why_of_another_past(position, source)) is not None:
+        raise HistoryError.restate_refused(asset, moment, f"'{source.at.ref.name}' is not what was read: {why}")
     archived = ask_archive(archive, source, VersionRange(after, source.at.version))
     if isinstance(archived, Unanswered) or archived.upto < position.version:
         reason = f"the archive does not hold every change up to version {position.version}, which the table has read"

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from lakehouse import Aggregate, Changes, History, Merge, Policy, Read, Snapshot, Table
 from lakehouse.errors import WriteError
-from tests.support.lake import Lake
+from tests.support.lake import Lake, cleaned
 from tests.support.slow import slow
 
 EXAMPLES = int(os.environ.get("LAKEHOUSE_EXAMPLES", "0"))
@@ -342,3 +342,33 @@ def test_a_char_may_become_a_text(lake: Lake) -> None:
     lake.insert("src", [(3, "c")])
     lake.materialize(typed, table)
     assert lake.rows("typed") == [(1, "string", 1), (3, "string", 1)]
+
+
+def as_json(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.selectExpr("id", "to_json(struct(*)) AS row"), touched)
+
+
+@pytest.mark.parametrize("follows", [True, False], ids=["a table", "a new history"])
+def test_a_restore_to_before_column_mapping_undoes_a_rename(lake: Lake, *, follows: bool) -> None:
+    """The source has no mapping any more, so its log is the only place where the former names stand."""
+    lake.create("src", [(1, "a", 10)], "id INT, g STRING, v INT")
+    lake.insert("src", [(2, "b", 20)])
+    before = lake.version("src")
+    lake.sql("ALTER TABLE {src} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    lake.sql("ALTER TABLE {src} RENAME COLUMN g TO h")
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    if follows:
+        lake.materialize(as_json, Table(key="id"))
+    while not follows and not list((lake.root / "src/_delta_log").glob("*.checkpoint*.parquet")):
+        lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.sql(f"RESTORE TABLE {{src}} TO VERSION AS OF {before}")
+    if follows:
+        lake.materialize(as_json, Table(key="id"))
+        assert lake.rows("as_json") == [tuple(row) for row in lake.sql("SELECT id, to_json(struct(*)) FROM {src} ORDER BY id")]
+        return
+    lake.sql("UPDATE {src} SET v = 77 WHERE id = 1")
+    cleaned(lake, "src")
+    lake.materialize(past, Table(key="id", properties=MAPPED))
+    now = lake.sql("SELECT id, g, v FROM {past} WHERE __END_AT IS NULL ORDER BY id")
+    assert list(map(tuple, now)) == lake.rows("src")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse import Append, Changes, Read, Table
+from lakehouse import Append, Changes, History, Merge, Read, Table
 from lakehouse.delta.log import VersionRange
 from lakehouse.read.archive import Archived, ask_archive
 from lakehouse.read.changes import read_of
@@ -167,3 +167,66 @@ def test_an_archive_that_went_on_from_a_later_version_does_not_answer_for_what_i
     lake.insert("src", [(12, "c", 40)])
     lake.materialize(log)
     assert _answers(lake, end, end + 1)
+
+
+def texts(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.selectExpr("id", "CAST(v AS STRING) AS text"), touched)
+
+
+WIDENING = Table(properties={"delta.enableTypeWidening": "true"})
+
+
+@pytest.mark.slow
+def test_where_a_type_may_have_changed_in_a_cleaned_log_no_archive_answers(lake: Lake) -> None:
+    rows = [(1, 1.1), (2, 2.2)]
+    lake.create("src", rows, "id INT, v FLOAT", delta__enableTypeWidening="true")
+    lake.materialize(texts, Table(key="id"), reads={"src": Read(archive="log")})
+    lake.materialize(log, WIDENING)
+    lake.sql("ALTER TABLE {src} ALTER COLUMN v TYPE DOUBLE")
+    lake.sql("ALTER TABLE {log} ALTER COLUMN v TYPE DOUBLE")
+    for _ in range(12):
+        lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.materialize(log, WIDENING)
+    cleaned(lake, "src")
+    lake.materialize(texts, Table(key="id"), reads={"src": Read(archive="log")})
+    assert lake.rows("texts") == [tuple(row) for row in lake.sql("SELECT id, CAST(v AS STRING) FROM {src} ORDER BY id")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("grown", [1, 3])
+def test_an_archive_of_what_a_backup_has_undone_does_not_answer(lake: Lake, grown: int) -> None:
+    lake.create("src", [(id_, "a", id_) for id_ in range(1, 7)], SRC)
+    lake.materialize(log)
+    lake.sql("UPDATE {src} SET v = 100 WHERE id = 6")
+    lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")})
+    shutil.copytree(lake.root / "src", lake.root / "backup")
+    for id_ in (1, 2):
+        lake.sql(f"UPDATE {{src}} SET v = 101 WHERE id = {id_}")
+    lake.materialize(log)
+    shutil.rmtree(lake.root / "src")
+    shutil.move(lake.root / "backup", lake.root / "src")
+    for id_ in range(3, 3 + grown):
+        lake.sql(f"UPDATE {{src}} SET v = 200 WHERE id = {id_}")
+    lake.materialize(copy, Table(key="id"), reads={"src": Read(archive="log")}, gap="the feed was vacuumed")
+    assert lake.rows("copy") == lake.rows("src")
+
+
+@pytest.mark.slow
+def test_a_history_of_a_former_table_is_not_restated_from_the_archive_of_the_present_one(lake: Lake) -> None:
+    def past(src: Changes) -> History:
+        return History(src)
+
+    reads = {"src": Read(archive="log")}
+    lake.create("src", ROWS, SRC)
+    for _ in range(2):
+        lake.materialize(log)
+        lake.materialize(past, Table(key="id"), reads=reads)
+        lake.sql("UPDATE {src} SET v = v + 1")
+    shutil.rmtree(lake.root / "src")
+    lake.create("src", [(7, "x", 7)], SRC)
+    lake.materialize(log, go_on_from=0)
+    lake.sql("UPDATE {src} SET v = v + 1")
+    lake.materialize(log)
+    with raises_code("RESTATE_REFUSED", match="'src' is not what was read: another table"):
+        lake.materialize(past, Table(key="id"), reads=reads, restate_from="2099-01-01")

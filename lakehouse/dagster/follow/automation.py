@@ -6,7 +6,7 @@ unread is found in the logs (`lakehouse.dagster.follow.watch`), in the same way 
 
 import json
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard, cast
 
@@ -106,23 +106,23 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
         return hash((ChangesUnread, id(self.glances)))
 
     def evaluate(self, context: AutomationContext[dg.AssetKey]) -> AutomationResult[dg.AssetKey]:
-        remembered, now = json.loads(context.cursor or "{}"), context.evaluation_time.timestamp()
-        nothing = context.get_empty_subset()
+        now, nothing = context.evaluation_time.timestamp(), context.get_empty_subset()
+        pauses = _Memory.from_json(context.cursor).pauses_after(_requested_in_last_tick(context))
         if self.glances is None:
             raise DefinitionError(
                 f"The condition automation() of '{context.key.to_user_string()}' does not know where its tables are. "
                 f"Pass the definitions through validate(...)."
             )
         if context.candidate_subset.is_empty:
-            return AutomationResult(context, nothing, cursor=context.cursor)
+            return AutomationResult(context, nothing, cursor=_Memory(pauses).to_json())
         table = self.glances.watch.tables.get(context.key)
         view: Any = context.asset_graph_view
         look = self.glances.at(now, view.instance).get(context.key)
         if table is None or look is None:
             why = self.glances.watch.left_out.get(context.key, "it reads no changes")
             context.log.warning(f"{context.key.to_user_string()} is left out: {why}.")
-            return AutomationResult(context, nothing, cursor=context.cursor)
-        pauses, states = Pauses.from_json(remembered), look.states if isinstance(look, Behind) else dict[str, str]()
+            return AutomationResult(context, nothing, cursor=_Memory(pauses).to_json())
+        states = look.states if isinstance(look, Behind) else dict[str, str]()
         allowed, sources = pauses.allow(states, now), _sources_in_this_tick(context, table.source_keys)
         if context.partitions_def is not None:
             wanted = _subset(context, allowed)
@@ -133,7 +133,54 @@ class ChangesUnread(dg.AutomationCondition[dg.AssetKey]):
             wanted = context.candidate_subset if allowed else nothing
         if isinstance(look, LeftOut) and wanted.is_empty:
             context.log.warning(f"{context.key.to_user_string()} is left out: {look.reason.rstrip('.')}.")
-        return AutomationResult(context, wanted, cursor=json.dumps(pauses.again(states, allowed, now).to_json()))
+        memory = _Memory(pauses.again(states, (), now), states, tuple(allowed), now)
+        return AutomationResult(context, wanted, cursor=memory.to_json())
+
+
+@dataclass(frozen=True, slots=True)
+class _Memory:
+    """What the condition remembers of a table from tick to tick.
+
+    Another condition next to `automation()` may keep it from requesting a run. So a pause begins in the tick after.
+
+    Args:
+        pauses: The pauses, without those that the last tick may have begun.
+        states: What was unread in the last tick, for each partition.
+        offered: The partitions for which the condition was true then.
+        at: When that was, in seconds since the epoch.
+    """
+
+    pauses: Pauses
+    states: Mapping[str, str] = field(default_factory=dict[str, str])
+    offered: tuple[str, ...] = ()
+    at: float = 0.0
+
+    @classmethod
+    def from_json(cls, text: str | None) -> "_Memory":
+        """The memory in a cursor; none of what other versions of the library have written there."""
+        kept: Any = json.loads(text or "{}")
+        if kept.keys() != {"pauses", "states", "offered", "at"}:
+            return cls(Pauses())
+        return cls(Pauses.from_json(kept["pauses"]), kept["states"], tuple(kept["offered"]), kept["at"])
+
+    def to_json(self) -> str:
+        kept = {"pauses": self.pauses.to_json(), "states": self.states, "offered": self.offered, "at": self.at}
+        return json.dumps(kept)
+
+    def pauses_after(self, is_requested: Callable[[str], bool]) -> Pauses:
+        """The pauses, with those of the partitions for which the last tick requested a run."""
+        requested = list(filter(is_requested, self.offered))
+        return self.pauses.again(self.states, requested, self.at) if requested else self.pauses
+
+
+def _requested_in_last_tick(context: AutomationContext[dg.AssetKey]) -> Callable[[str], bool]:
+    """Whether the whole condition of a table, with what stands next to `automation()`, requested a partition last."""
+    requested = context.get_previous_requested_subset(context.key)
+    if requested is None or requested.is_empty:
+        return lambda _: False
+    if context.partitions_def is None:
+        return lambda _: True
+    return requested.expensively_compute_partition_keys().__contains__
 
 
 def _subset(context: AutomationContext[dg.AssetKey], partitions: Collection[str]) -> Any:

@@ -251,3 +251,21 @@ def test_a_condition_that_does_not_know_its_tables_says_what_to_do() -> None:
             dg.Definitions(assets=[orders, copies]), dg.DagsterInstance.ephemeral(), dg.AssetSelection.assets("copies")
         )
     assert "Pass the definitions through validate(...)" in str(raised.value.__cause__)
+
+
+@pytest.mark.parametrize("begins", [7, 13, 31])
+def test_what_stands_next_to_the_condition_does_not_starve_it(place: Place, begins: int) -> None:
+    """A pause begins with a run that was requested, not with each tick in which only the other condition was false."""
+    hourly = dg.AutomationCondition.cron_tick_passed("0 * * * *")
+
+    @dg.asset(name="copies", metadata=Table(key="id"), automation_condition=automation() & hourly)
+    def gated(orders: Changes) -> Merge: ...
+
+    place.assets = [orders, gated]
+    place.run("copies", "orders")
+    now = datetime.now(UTC)
+    start = (now.replace(minute=begins, second=0) - now).total_seconds()
+    assert place.ticks(start) == set()
+    place.append("orders", 3)
+    requested = [minute for minute in range(10, 310, 10) if place.ticks(start + 60 * minute)]
+    assert len(requested) == 5, "the run of each hour fails, and the next hour asks for another"

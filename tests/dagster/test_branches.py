@@ -299,3 +299,26 @@ def test_compare_tells_rows_columns_and_schema_and_shows_values_only_if_asked(
     assert main(["branch", "--list", *command]) == 0
     assert main(["branch", "--drop", "fix", *command]) == 0
     assert not own_root.exists()
+
+
+@dg.asset(metadata=Table(key="id", properties={"delta.columnMapping.mode": "name"}))
+def picked(orders: Changes) -> Merge:
+    touched = orders.touched("id")
+    return Merge(touched.rows.select("id", "v"), touched)
+
+
+@pytest.mark.slow
+def test_a_branch_that_is_completed_later_sees_columns_that_were_renamed_in_it(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    lake.create("orders", [(1, 10, 100)], "id INT, v INT, w INT", delta__columnMapping__mode="name")
+    house = House(lake, [dg.AssetSpec("orders", metadata=Table(key="id")), picked], instance)
+    house.run("picked")
+    own, project = branched(lake), dg.Definitions(house.assets, resources={"io_manager": house.io_manager})
+    make_branch(project, "fix", ["orders"], WEEK)
+    for old, new in (("v", "t"), ("w", "v"), ("t", "w")):
+        own.sql(f"ALTER TABLE {{orders}} RENAME COLUMN {old} TO {new}")
+    make_branch(project, "fix", ["picked"], WEEK)
+    with on_branch("fix"):
+        house.run("picked")
+    assert own.rows("picked") == [(1, 100)]

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import dagster as dg
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor, newest_own
@@ -21,7 +21,7 @@ from lakehouse.dagster.definitions.lateness import without_position, worst_off
 from lakehouse.dagster.definitions.past_checks import CHECK, MadeCheck, made
 from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource
 from lakehouse.dagster.io_manager import DeltaIOManager
-from lakehouse.delta.expect import Evaluation, Expect
+from lakehouse.delta.expect import OWN_COLUMNS, SUFFIX, Evaluation, Expect
 from lakehouse.delta.log import Head, Log
 from lakehouse.difference.expectations import evaluate
 from lakehouse.read.asset import PastRows
@@ -124,13 +124,30 @@ class Checked:
         standing = self.standings.newest(self.name)
         return self._no_table if standing is None else findings.inputs_agree(self.name, standing)
 
-    def evaluations(self, expectations: Sequence[Expect]) -> tuple[Evaluation, ...]:
-        """The evaluations of expectations over all rows of the table; empty if there is no table yet."""
+    def evaluations(self, expectations: Sequence[Expect]) -> Iterator[tuple[Evaluation, str]]:
+        """The evaluations of expectations over all rows of the table, and of which rows they are.
+
+        A row that is in the quarantine breaks what put it there. Nothing is yielded if there is no table yet.
+        """
         if self.head is None or not expectations:
-            return ()
+            return
+        rows = TableVersion.of(self.session(), self.ref, self.head).rows()
+        of_table = [each for each in expectations if not each.quarantines]
+        of_both = [each for each in expectations if each.quarantines]
         with watching(self.session(), f"evaluating what is expected of {self.name}"):
-            rows = TableVersion.of(self.session(), self.ref, self.head).rows()
-            return evaluate(self.name, rows, self._row_key, expectations)
+            for each in evaluate(self.name, rows, self._row_key, of_table) if of_table else ():
+                yield each, "the table"
+            for each in evaluate(self.name, self._with_quarantine(rows), self._row_key, of_both) if of_both else ():
+                yield each, "the table and its quarantine"
+
+    def _with_quarantine(self, rows: DataFrame) -> DataFrame:
+        """Rows of the table, and those that its quarantine holds."""
+        ref = self.ref.beside(SUFFIX)
+        head = ref.log(self.session).head()
+        if head is None:
+            return rows
+        quarantined = TableVersion.of(self.session(), ref, head).rows().drop(*OWN_COLUMNS)
+        return rows.unionByName(quarantined, allowMissingColumns=True)
 
     @property
     def name(self) -> str:

@@ -236,7 +236,8 @@ def _checks_of(
     def checks_of_table(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
         selected = {check.name for check in context.selected_asset_check_keys}
         is_materialized = _materializes(context, subject.table.asset)
-        omitted = EXPENSIVE if is_materialized else frozenset[str]()
+        makes_all = context.run.tags.get(CHECKS, "").lower() == "true"
+        omitted = EXPENSIVE if is_materialized and not makes_all else frozenset[str]()
         checked = subject.table_now(context.resources, context.instance)
         with listening(to_log(context.log)), dg.partition_loading_context(dynamic_partitions_store=context.instance):
             for name in made:
@@ -250,10 +251,10 @@ def _checks_of(
                     selected.discard(id_of(name))
                     yield dg.AssetCheckResult(asset_key=subject.key, check_name=id_of(name), **answer)
             due = [each for each in expectations if each.check_name in selected and not is_materialized]
-            for evaluation in checked.evaluations(due):
+            for evaluation, rows in checked.evaluations(due):
                 name = evaluation.expect.check_name
                 selected.discard(name)
-                yield dg.AssetCheckResult(asset_key=subject.key, check_name=name, **answer_of(evaluation, "the table"))
+                yield dg.AssetCheckResult(asset_key=subject.key, check_name=name, **answer_of(evaluation, rows))
         for spec in specs:
             if spec.name in selected:  # else Dagster logs that the step has not yielded what it should
                 yield dg.Output(None, spec.get_python_identifier())
@@ -288,10 +289,8 @@ def _managers(table: AssetTable, code_location: CodeLocation) -> dict[dg.AssetKe
 
 
 def _materializes(context: dg.AssetCheckExecutionContext, asset: dg.AssetsDefinition | None) -> bool:
-    """Whether the run also materializes the asset, and was not asked to make its expensive checks all the same."""
-    if asset is None or context.run.tags.get(CHECKS, "").lower() == "true":
-        return False
-    return any(node.definition.name == asset.node_def.name for node in context.job_def.nodes)
+    """Whether the run also materializes the asset: the step that does so evaluates what is expected of its rows."""
+    return asset is not None and any(node.definition.name == asset.node_def.name for node in context.job_def.nodes)
 
 
 def finding_of(name: CheckName, checked: Checked, limits: CheckLimits) -> Finding:

@@ -157,3 +157,21 @@ def test_a_component_and_a_policy_say_it_in_yaml() -> None:
         policy=PolicyAttributes(outside="fail"),
     )
     assert said.value == Table(key="id", expect=Expect("v > 0", "drop"), policy=Policy(outside="fail"))
+
+
+def test_a_row_in_the_quarantine_breaks_what_put_it_there_also_in_a_run_of_the_checks(house: House) -> None:
+    """The run that makes both says so once: the step of the checks leaves it to the step of the table."""
+    asset = asset_of(Table(key="id", expect=Expect("v > 15", "quarantine")))
+    project = complete(house.io_manager, asset)
+    both = dg.AssetSelection.assets(asset.key) | dg.AssetSelection.checks_for_assets(asset.key)
+    alone = dg.AssetSelection.checks(dg.AssetCheckKey(asset.key, "v_gt_15"))
+    check, storage = dg.AssetCheckKey(asset.key, "v_gt_15"), house.instance.event_log_storage
+    for number, (selection, tags) in enumerate([(both, {"lakehouse/checks": "true"}), (alone, {})], 1):
+        job = dg.define_asset_job(f"job_{number}", selection=selection)
+        with_job = dg.Definitions.merge(project, dg.Definitions(jobs=[job]))
+        assert with_job.resolve_job_def(job.name).execute_in_process(instance=house.instance, tags=tags).success
+        records = storage.get_asset_check_execution_history(check, limit=9)
+        assert len(records) == number
+        metadata = records[0].evaluation.metadata
+        assert not records[0].evaluation.passed
+        assert [metadata[name].value for name in ("broken", "quarantined", "rows")] == [1, 1, 3]

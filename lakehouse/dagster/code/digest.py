@@ -306,13 +306,26 @@ class _Graph:
         return self._node(("constant", id(namespace), name), name, lambda: self._constant(name, namespace))
 
     def _constant(self, name: str, namespace: Namespace) -> Lines:
-        """A constant, by the statements that make it, in the module where they are."""
-        origin = cast("SourceFile", source_file(file_of(namespace))).origin_of(name)
-        home = None if origin is None else namespace_named(_absolute(origin[0], namespace))
-        if origin is not None and home is not None and home is not namespace and self._is_own(file_of(home)):
-            yield str(self._meaning((origin[1],), home))
-        else:
+        """A constant, by the statements that make it, in each module where they are, and the functions in it."""
+        file, meanings = cast("SourceFile", source_file(file_of(namespace))), list[str]()
+        for module, there in file.origins_of(name):
+            home = namespace_named(_absolute(module, namespace))
+            if home is not None and home is not namespace and self._is_own(file_of(home)):
+                meanings += filter(None, [self._meaning((there,), home)])
+        yield from meanings
+        if file.statements_of(name) or not meanings:
             yield from self._statements(name, namespace)
+        yield from filter(_MARK.__contains__, map(self._refer, _members_of(namespace.get(name))))
+
+
+def _members_of(value: Any) -> Iterable[Any]:
+    """The functions and classes that a container holds, as a decorator registers them there."""
+    members: list[Any] = []
+    if type(value) in (list, tuple):
+        members = list(value)
+    elif type(value) is dict:
+        members = list(cast("dict[Any, Any]", value).values())
+    return [each for each in members if issubclass(type(each), (type, FunctionType))]
 
 
 def _module(path: str) -> Lines:

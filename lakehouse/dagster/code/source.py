@@ -39,14 +39,17 @@ class SourceFile:
         """The statements at the top of the file that make the value of a name, or change it."""
         return [each for each in self.tree.body if _makes(each, name)]
 
-    def origin_of(self, name: str) -> tuple[str, str] | None:
-        """The module from which the file imports a name, and the name there; None if it does not."""
-        for node in ast.walk(self.tree):
+    def origins_of(self, name: str) -> Iterator[tuple[str, str]]:
+        """The modules from which the file may import a name when it is loaded, each with the name there."""
+        for node in _run_at_load(self.tree):
             if isinstance(node, ast.ImportFrom):
-                for alias in node.names:
-                    if (alias.asname or alias.name) == name:
-                        return "." * node.level + (node.module or ""), alias.name
-        return None
+                module = "." * node.level + (node.module or "")
+                names = (name if alias.name == "*" else alias.name for alias in node.names if _imports(alias, name))
+                yield from ((module, there) for there in names)
+
+
+def _imports(alias: ast.alias, name: str) -> bool:
+    return alias.name == "*" or (alias.asname or alias.name) == name
 
 
 def source_file(path: str) -> SourceFile | None:
@@ -78,14 +81,23 @@ def _parse(path: str, modified: int, size: int) -> SourceFile:
     return SourceFile(tree, functions)
 
 
+def _run_at_load(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes below a node that are executed when the file is loaded: those of no function."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, Function | ast.Lambda):
+            yield child
+            yield from _run_at_load(child)
+
+
 def _makes(statement: ast.stmt, name: str) -> bool:
     match statement:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return statement.name == name
         case ast.Import() | ast.ImportFrom():
             return False
-        case ast.Assign(targets=targets):  # another name that is made from this one is not part of it
-            return any(_has(target, name) for target in targets)
+        case ast.Assign(targets=targets, value=value):  # another name that is made from this one is not part of it
+            within = [each.target for each in ast.walk(value) if isinstance(each, ast.NamedExpr)]
+            return any(_has(target, name) for target in (*targets, *within))
         case ast.AnnAssign(target=target):
             return _has(target, name)
         case _:

@@ -169,6 +169,28 @@ OTHER: list[tuple[str, ...]] = [
     ("names changed: Rules", CLASS, "from dataclasses import dataclass\n@dataclass\nclass Rules:\n    a: int = «1→2»"),
     ("names changed: LIMIT", constant("LIMIT = «1→2»")),
     ("names changed: LIMIT", constant("LIMIT = «1→True»")),
+    ("names changed: LIMIT", constant("from shop.rules import *"), "LIMIT = «1→2»"),
+    ("names changed: LIMIT", constant("from shop.rules import LIMIT\nLIMIT «→+»= 1"), "LIMIT = 1"),
+    ("names changed: LIMIT", constant("from shop.rules import LIMIT\nLIMIT['a'] = «1→2»"), "LIMIT = {}"),
+    ("names changed: LIMIT", constant("OTHER = (LIMIT := «1→2»)")),
+    (
+        "names changed: LIMIT",
+        constant("try:\n    from lacking import LIMIT\nexcept ImportError:\n    from shop.rules import LIMIT"),
+        "LIMIT = «1→2»",
+    ),
+    (
+        "names changed: LIMIT",
+        constant("LIMIT = «1→2»\ndef other():\n    from shop.rules import LIMIT\n    return LIMIT"),
+        "LIMIT = 9",
+    ),
+    (
+        "names changed: one",
+        constant("LIMIT = []\n\n@LIMIT.append\ndef none(): ...\n\ndef one(): return «1→2»\nLIMIT[0] = one"),
+    ),
+    (
+        "names changed: one",
+        constant("LIMIT = []\ndef rule(f):\n    LIMIT.append(f)\n    return f\n\n@rule\ndef one(): return «1→2»"),
+    ),
     ("names changed: LIMIT", constant("LIMIT = «→-»0.0")),
     ("names changed: LIMIT", constant("import datetime as dt\nLIMIT = dt.date(2024, 1, «1→2»)")),
     ("names changed: LIMIT", constant("LIMIT = ('a', ['b', {'c': {1, «2→3»}}])")),

@@ -156,7 +156,7 @@ class FileSchema:
         return {name: how for name, how in words.items() if how is not None}
 
     @property
-    def computed(self) -> frozenset[str]:
+    def computed_columns(self) -> frozenset[str]:
         """The columns whose values Delta itself computes, in lower case: generated columns and identity columns."""
         return frozenset(field["name"].lower() for field in self.fields if _COMPUTED & set(field.get("metadata") or ()))
 

@@ -5,7 +5,7 @@ import re
 from sqlglot import exp
 from sqlglot.expressions.core import Expr
 
-from lakehouse.views.functions import CALLABLE
+from lakehouse.views.functions import CALLABLE, TIME_WINDOWS
 from lakehouse.views.sql.parsing import CALLED, REWRITTEN
 
 REWRITTEN_FUNCTIONS = frozenset(
@@ -17,7 +17,7 @@ REWRITTEN_FUNCTIONS = frozenset(
 )
 """Functions that sqlglot writes differently: the result differs for some values, or is not proved to be the same."""
 
-PRINTABLE_FUNCTIONS = CALLABLE - REWRITTEN_FUNCTIONS
+PRINTABLE_FUNCTIONS = CALLABLE - TIME_WINDOWS - REWRITTEN_FUNCTIONS
 """Functions that are written as they are read, or under another name of the same function."""
 
 _CLASSES = (

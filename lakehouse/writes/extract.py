@@ -88,7 +88,7 @@ def fill(run: Run, rows: DataFrame, stored: DataFrame, key: tuple[str, ...]) -> 
     lacking = [column for column in stored.columns if column.lower() not in delivered]
     if lacking and run.head is not None:
         declared = run.ref.log(lambda: stored.sparkSession).file_schema(run.head.version)
-        computed = frozenset[str]() if declared is None else declared.computed
+        computed = frozenset[str]() if declared is None else declared.computed_columns
         lacking = [column for column in lacking if column.lower() not in computed]
     if not lacking:
         return rows

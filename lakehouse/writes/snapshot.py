@@ -213,7 +213,7 @@ def _refuse_misfit(run: Run, write: Snapshot) -> None:
 def _scope_digest(write: Snapshot) -> str | None:
     """A digest of the scope; None if its values are too many, or cannot be written as literals."""
     if isinstance(write.scope, Mapping):
-        return digest({name.lower(): _listed(values) for name, values in write.scope.items()})
+        return digest({name.lower(): _distinct_values(values) for name, values in write.scope.items()})
     columns = sorted(write.scope_columns, key=str.lower)
     if not columns:
         return digest({})
@@ -221,10 +221,12 @@ def _scope_digest(write: Snapshot) -> str | None:
     values = None if rows is None else rows.values(columns)
     if values is None:
         return None
-    return digest({", ".join(columns).lower(): _listed(value[0] if len(value) == 1 else value for value in values)})
+    return digest(
+        {", ".join(columns).lower(): _distinct_values(value[0] if len(value) == 1 else value for value in values)}
+    )
 
 
-def _listed(values: Iterable[object]) -> list[str | list[str]]:
+def _distinct_values(values: Iterable[object]) -> list[str | list[str]]:
     """Each value once, in an order that does not depend on the extract: a text as it is, any other with its type."""
     each = (value if isinstance(value, str) else [type(value).__name__, str(value)] for value in values)
     return [json.loads(text) for text in sorted({json.dumps(value) for value in each})]

@@ -365,7 +365,9 @@ def test_a_restore_to_before_column_mapping_undoes_a_rename(lake: Lake, *, follo
     lake.sql(f"RESTORE TABLE {{src}} TO VERSION AS OF {before}")
     if follows:
         lake.materialize(as_json, Table(key="id"))
-        assert lake.rows("as_json") == [tuple(row) for row in lake.sql("SELECT id, to_json(struct(*)) FROM {src} ORDER BY id")]
+        assert lake.rows("as_json") == [
+            tuple(row) for row in lake.sql("SELECT id, to_json(struct(*)) FROM {src} ORDER BY id")
+        ]
         return
     lake.sql("UPDATE {src} SET v = 77 WHERE id = 1")
     cleaned(lake, "src")

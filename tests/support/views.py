@@ -168,7 +168,7 @@ VIEWS = [
         "beside",
         """SELECT c.id, t.orders, t.top, u.country, v.name FROM customers c,
            LATERAL (SELECT count(*) AS orders, max(amount) AS top FROM orders o WHERE o.customer = c.id AND o.status <=> 'paid') t
-           LEFT JOIN LATERAL (SELECT country FROM cities WHERE cities.city <=> c.city GROUP BY country) AS u(country) ON true,
+           LEFT JOIN LATERAL (SELECT country FROM cities WHERE cities.city = c.city GROUP BY country) AS u(country) ON true,
            LATERAL (SELECT concat_ws(' ', c.city, c.segment) AS name) v""",
         ("id", "country"),
     ),

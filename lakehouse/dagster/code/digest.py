@@ -308,10 +308,10 @@ class _Graph:
     def _constant(self, name: str, namespace: Namespace) -> Lines:
         """A constant, by the statements that make it, in each module where they are, and the functions in it."""
         file, meanings = cast("SourceFile", source_file(file_of(namespace))), list[str]()
-        for module, there in file.origins_of(name):
+        for module, original in file.origins_of(name):
             home = namespace_named(_absolute(module, namespace))
             if home is not None and home is not namespace and self._is_own(file_of(home)):
-                meanings += filter(None, [self._meaning((there,), home)])
+                meanings += filter(None, [self._meaning((original,), home)])
         yield from meanings
         if file.statements_of(name) or not meanings:
             yield from self._statements(name, namespace)

@@ -45,7 +45,7 @@ class SourceFile:
             if isinstance(node, ast.ImportFrom):
                 module = "." * node.level + (node.module or "")
                 names = (name if alias.name == "*" else alias.name for alias in node.names if _imports(alias, name))
-                yield from ((module, there) for there in names)
+                yield from ((module, original) for original in names)
 
 
 def _imports(alias: ast.alias, name: str) -> bool:

@@ -158,14 +158,14 @@ class _Memory:
     @classmethod
     def from_json(cls, text: str | None) -> "_Memory":
         """The memory in a cursor; none of what other versions of the library have written there."""
-        kept: Any = json.loads(text or "{}")
-        if kept.keys() != {"pauses", "states", "offered", "at"}:
+        memory: Any = json.loads(text or "{}")
+        if memory.keys() != {"pauses", "states", "offered", "at"}:
             return cls(Pauses())
-        return cls(Pauses.from_json(kept["pauses"]), kept["states"], tuple(kept["offered"]), kept["at"])
+        return cls(Pauses.from_json(memory["pauses"]), memory["states"], tuple(memory["offered"]), memory["at"])
 
     def to_json(self) -> str:
-        kept = {"pauses": self.pauses.to_json(), "states": self.states, "offered": self.offered, "at": self.at}
-        return json.dumps(kept)
+        memory = {"pauses": self.pauses.to_json(), "states": self.states, "offered": self.offered, "at": self.at}
+        return json.dumps(memory)
 
     def pauses_after(self, is_requested: Callable[[str], bool]) -> Pauses:
         """The pauses, with those of the partitions for which the last tick requested a run."""

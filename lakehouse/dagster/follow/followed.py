@@ -221,7 +221,7 @@ class Followed:
         log, head = logs(self.ref)
         candidates = frozenset[str]().union(*(partitions.present() for partitions in mapped))
         if head is not None and isinstance(log, FileLog):
-            candidates |= self._written(log, head, own) | self._quarantined(logs, own)
+            candidates |= self._written(log, head, own) | self._partitions_in_quarantine(logs, own)
         for source, partitions in zip(self.sources, mapped, strict=True):
             if not candidates and (why := partitions.why_no_rows(source.table)) is not None:
                 return LeftOut(why)
@@ -253,7 +253,7 @@ class Followed:
         cursors = cursor_of_each(log, head, self.ref.name, own)
         return frozenset(partition for partition, cursor in cursors.items() if isinstance(cursor, Known))
 
-    def _quarantined(self, logs: Logs, own: frozenset[str]) -> frozenset[str]:
+    def _partitions_in_quarantine(self, logs: Logs, own: frozenset[str]) -> frozenset[str]:
         """The partitions that the table's quarantine has rows of: neither the table nor a source need have any."""
         log, head = (None, None) if self.quarantine is None else logs(self.quarantine)
         if head is None or not isinstance(log, FileLog):

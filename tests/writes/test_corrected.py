@@ -208,5 +208,5 @@ def test_a_column_that_delta_computes_is_asked_for_because_a_stored_value_may_no
     def table() -> Snapshot:
         return Snapshot(lake.values([(1, 5)], "id INT, a INT"), version=1)
 
-    with pytest.raises(WriteError, match=r"n is missing from the result, which Delta generates as a \+ 1"):
+    with pytest.raises(WriteError, match=r"n: is missing from the result, which Delta generates as a \+ 1"):
         lake.materialize(table, KEYED, allowed=frozenset({"version"}))

@@ -12,7 +12,7 @@ from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.since_base import is_untouched
 from lakehouse.cursor.unread import DAY, commits_last
 from lakehouse.cursor.walk import readable_mark
-from lakehouse.delta.commit_info import UPKEEP, count_of
+from lakehouse.delta.commit_info import COLUMN_CHANGES, UPKEEP, count_of
 from lakehouse.delta.growth import LiveFile
 from lakehouse.delta.log import Head, Log, as_interval, log_kept
 from lakehouse.upkeep.readers import PastFile, Readers, past_of
@@ -180,8 +180,8 @@ def _freed_version(metadata: str | None) -> int | None:
 def position_to_renew(log: Log, head: Head, asset: str) -> tuple[Known, int] | None:
     """The position of a table as its newest own commit records it, and when that commit was made.
 
-    None if there is none, or if the next run has to look at what came after that commit: another program changed rows,
-    or the commit does not hold. None for an archive that is no longer as its runs left it: after a new mark, no run
+    None if there is none, or if the next run has to look at what came after that commit: another program changed rows
+    or columns, or the commit does not hold. None for an archive that is no longer as its runs left it: after a new mark, no run
     would see the rival's commit, and the archive would count as whole. None also for a table with partitions, which has
     a position for each; and for a table whose marks hold no position that a run could lose.
 
@@ -198,7 +198,7 @@ def position_to_renew(log: Log, head: Head, asset: str) -> tuple[Known, int] | N
                 return None
             is_edited = mark.log_after is not None and not is_untouched(cursor, log, head)
             return None if is_edited else (cursor, commit.timestamp)
-        if not commit.is_quiet:
+        if not commit.is_quiet or commit.operation in COLUMN_CHANGES:
             return None
     return None
 

@@ -1,5 +1,6 @@
 """When a mark is committed again: by real logs whose times are set back; no Spark."""
 
+import json
 import time
 from dataclasses import fields, replace
 from datetime import timedelta
@@ -73,6 +74,16 @@ def test_commits_without_rows_behind_it_change_nothing(root: Path) -> None:
 def test_a_table_that_somebody_else_has_changed_since_is_left_to_its_next_run(root: Path) -> None:
     """That run looks at the commits between the mark and itself; with a newer mark it would not see them."""
     append(root, "copies", 7)
+    set_back(root / "copies", 20)
+    assert due(root) == []
+
+
+def test_after_a_change_of_columns_the_next_run_has_to_see_it(root: Path) -> None:
+    """A new mark would be planned after the change, which is a commit without rows."""
+    version = DeltaTable(str(root / "copies")).version() + 1
+    parameters = {"oldColumnPath": "id", "newColumnPath": "number"}
+    renaming = {"timestamp": int(time.time() * 1000), "operation": "RENAME COLUMN", "operationParameters": parameters}
+    (root / f"copies/_delta_log/{version:020}.json").write_text(json.dumps({"commitInfo": renaming}))
     set_back(root / "copies", 20)
     assert due(root) == []
 

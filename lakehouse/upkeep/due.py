@@ -181,9 +181,9 @@ def position_to_renew(log: Log, head: Head, asset: str) -> tuple[Known, int] | N
     """The position of a table as its newest own commit records it, and when that commit was made.
 
     None if there is none, or if the next run has to look at what came after that commit: another program changed rows
-    or columns, or the commit does not hold. None for an archive that is no longer as its runs left it: after a new mark, no run
-    would see the rival's commit, and the archive would count as whole. None also for a table with partitions, which has
-    a position for each; and for a table whose marks hold no position that a run could lose.
+    or columns, or the commit does not hold. None for an archive that is no longer as its runs left it: after a new
+    mark, no run would see the rival's commit, and the archive would count as whole. None also for a table with
+    partitions, which has a position for each; and for a table whose marks hold no position that a run could lose.
 
     Returns:
         The position, and milliseconds since the epoch.

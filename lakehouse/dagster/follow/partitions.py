@@ -60,7 +60,8 @@ class SourcePartitions:
             )
         mapping = asset.get_partition_mapping_for_dep(source.key) or _usual(own_def, source_def)
         columns = fold(head.partition_columns)
-        return cls(own, log, _Mapped(rows, _mapping_by_key(mapping, source_def, own_def), columns))
+        mapped = _mapping_by_key(mapping, source_def, own_def)
+        return cls(own, log, _Mapped(rows, mapped, columns, _is_one_to_one(mapping, source_def, own_def)))
 
     def why_no_rows(self, source: AssetTable) -> str | None:
         """Why no run reads a row of the source, as a clause; None if one does, or may."""
@@ -73,8 +74,10 @@ class SourcePartitions:
         return self.own if self.keys is None else self.keys.of(self.log.partition_values()) & self.own
 
     def slice(self, source: AssetTable, partition: str) -> Slice | None:
-        """The part of the source that maps to one of the asset's partitions; None if that is all of the source."""
-        return None if self.keys is None else source.slice(self.keys.sources.get(partition, ()))
+        """The part of the source that maps to one of the asset's partitions; None if time cannot change which it is."""
+        if self.keys is None or self.keys.is_one_to_one:
+            return None
+        return source.slice(self.keys.sources.get(partition, ()))
 
     def changed_by(self, commits: Iterable[Commit]) -> Mapping[str, Sequence[Commit]] | None:
         """The commits that may have changed rows of each partition, in order; None if any may have changed any."""
@@ -97,6 +100,7 @@ class _Mapped:
     rows: KeysOfRows
     mapped: Mapping[str, frozenset[str]]
     columns: frozenset[str]
+    is_one_to_one: bool
 
     @cached_property
     def sources(self) -> Mapping[str, Sequence[str]]:
@@ -124,16 +128,38 @@ def _usual(own: PartitionsDef, source: PartitionsDef) -> dg.PartitionMapping:
 def _mapping_by_key(
     mapping: dg.PartitionMapping, source: PartitionsDef, own: PartitionsDef
 ) -> Mapping[str, frozenset[str]]:
-    """The asset's partitions for each of the source's. If both are equal, not by Dagster: it needs 1 ms for each."""
-    keys = source.get_partition_keys()
-    if source == own and mapping in (dg.IdentityPartitionMapping(), dg.TimeWindowPartitionMapping()):
+    """The asset's partitions for each of the source's. If both are equal, not by Dagster: it needs 1 ms for each.
+
+    Of days that read hours, the hours are found by the day, because there are fewer days.
+    """
+    keys, own_keys = source.get_partition_keys(), own.get_partition_keys()
+    if _is_one_to_one(mapping, source, own):
         return {key: frozenset((key,)) for key in keys}
-    return {key: _downstream(mapping, key, source, own) for key in keys}
+    if not isinstance(mapping, dg.TimeWindowPartitionMapping) or len(own_keys) >= len(keys):
+        return {key: _downstream(mapping, key, source, own) for key in keys}
+    by_key: dict[str, set[str]] = defaultdict(set)
+    for own_key in own_keys:
+        for key in _upstream(mapping, own_key, source, own):
+            by_key[key].add(own_key)
+    return {key: frozenset(by_key.get(key, ())) for key in keys}
+
+
+def _is_one_to_one(mapping: dg.PartitionMapping, source: PartitionsDef, own: PartitionsDef) -> bool:
+    return source == own and mapping in (dg.IdentityPartitionMapping(), dg.TimeWindowPartitionMapping())
 
 
 def _downstream(mapping: dg.PartitionMapping, key: str, source: PartitionsDef, own: PartitionsDef) -> frozenset[str]:
     subset = source.subset_with_partition_keys([key])
     return frozenset(mapping.get_downstream_partitions_for_partitions(subset, source, own).get_partition_keys())
+
+
+def _upstream(
+    mapping: dg.PartitionMapping, key: str | None, source: PartitionsDef, own: PartitionsDef | None
+) -> list[str]:
+    """The source's partitions that map to one of the asset's; without partitions, to the asset."""
+    subset = None if own is None or key is None else own.subset_with_partition_keys([key])
+    result = mapping.get_upstream_mapped_partitions_result_for_partitions(subset, own, source)
+    return list(result.partitions_subset.get_partition_keys())
 
 
 def upstream_keys(
@@ -142,13 +168,8 @@ def upstream_keys(
     """The partitions of a source that Dagster maps to a run."""
     own_def, mapping = asset.partitions_def, asset.get_partition_mapping_for_dep(source)
     if own_def is None or partition is None:
-        own_def, own = None, None
-        mapping = mapping or dg.AllPartitionMapping()
-    else:
-        own = own_def.subset_with_partition_keys([partition])
-        mapping = mapping or _usual(own_def, source_def)
-    mapped = mapping.get_upstream_mapped_partitions_result_for_partitions(own, own_def, source_def)
-    return list(mapped.partitions_subset.get_partition_keys())
+        return _upstream(mapping or dg.AllPartitionMapping(), None, source_def, None)
+    return _upstream(mapping or _usual(own_def, source_def), partition, source_def, own_def)
 
 
 def slice_read(asset: dg.AssetsDefinition, source: AssetTable, partition: str | None) -> Slice | None:

@@ -174,8 +174,8 @@ VIEWS = [
     ),
     Kept(
         "by_status",
-        """SELECT c.id, t.status, t.amount FROM customers c JOIN LATERAL (
-           SELECT o.status, sum(o.amount) AS amount FROM orders o WHERE o.customer = c.id GROUP BY o.status) t""",
+        """SELECT c.id, t.status, t.amount FROM customers c
+           JOIN LATERAL (SELECT o.status, sum(o.amount) AS amount FROM orders o WHERE o.customer = c.id GROUP BY o.status) t""",
         ("id", "status"),
     ),
     Kept(

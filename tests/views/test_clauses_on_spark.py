@@ -25,4 +25,4 @@ def test_a_view_is_its_query_after_every_edit(lake: Lake, clause: str, way: str)
                 lake.materialize(view.asset, view.table)
             assert lake.rows(view.name) == shop.expected(view.sql), (step, view.name)
         shop.edit()
-    assert sum("the rows of touched keys" in said for said in lake.said) >= 3, lake.said
+    assert any("the rows of touched keys" in said for said in lake.said), lake.said

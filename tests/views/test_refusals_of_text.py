@@ -81,6 +81,24 @@ WHOLE = [
     ("SELECT id FROM stream(o)", "stream(o)"),
     ("WITH RECURSIVE t AS (SELECT id FROM o) SELECT id FROM t", "t AS (SELECT id FROM o)"),
     ("WITH t AS (SELECT id FROM o) SELECT id FROM c", "o"),
+    (
+        "SELECT c.id, v.y FROM c, LATERAL (SELECT c.seg || 'x' AS y WHERE c.id > 1) v",
+        "c.id, v.y FROM c, LATERAL (SELECT c.seg || 'x' AS y WHER ...",
+    ),
+    (
+        "SELECT c.id, t.q FROM c LEFT JOIN LATERAL (SELECT c.seg AS q FROM o WHERE o.cust = c.id) t ON true",
+        "c.seg AS q FROM o WHERE o.cust = c.id) t",
+    ),
+    (
+        "SELECT id FROM c WHERE id IN (SELECT c.id FROM o WHERE o.cust = c.id)",
+        "id IN (SELECT c.id FROM o WHERE o.cust = c.id)",
+    ),
+    (
+        "SELECT c.id, t.m FROM c, LATERAL (SELECT max(m) AS m FROM (SELECT day AS m FROM o WHERE cust = c.id)) t",
+        "day AS m FROM o WHERE cust = c.id",
+    ),
+    ("SELECT c.id, t.day FROM c, LATERAL (SELECT c.*, o.day FROM o WHERE o.cust = c.id) t", "c.*"),
+    ("SELECT c.id FROM c, LATERAL (SELECT st FROM o WHERE cust = c.id GROUP BY st HAVING sum(day) > c.id) t", "c.id"),
     ("SELECT o.id FROM o LEFT JOIN LATERAL (SELECT seg FROM c) t ON t.seg = 'a'", "LATERAL (SELECT seg FROM c) t"),
     ("SELECT id FROM o WHERE id > ALL (SELECT id FROM c)", "ALL (SELECT id FROM c)"),
     ("SELECT id FROM o WHERE st LIKE ANY ('x', 'y')", "ANY ('x', 'y')"),

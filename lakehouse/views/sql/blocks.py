@@ -153,6 +153,8 @@ def _of_star(block: Block, item: Expression, star: exp.Star) -> list[Projection]
         relations = [each for each in block.scope.relations if each.alias == item.table.lower()]
         if len(relations) != 1 or item.args.get("db"):
             named = [part.name for part in item.parts[:-1]]
+            if any(each.alias == item.table.lower() for scope in block.outer for each in scope.relations):
+                raise correlation(block.reading, item)
             if not relations and block.scope.find(tuple(name.lower() for name in named))[0]:
                 raise block.reading.not_followed(f"{'.'.join(named)}.* is the star of a struct", item)
             what = f"{item.table}.* is not one table of this FROM"
@@ -329,8 +331,11 @@ def _empty(grouping: Grouping, correlated: tuple[Expression, ...]) -> dict[str, 
 def _refuse_ungrouped(block: Block, node: Node, expressions: tuple[Expression, ...]) -> None:
     """Raise if an expression names a column that is neither grouped nor aggregated."""
     names = columns(node)
+    around = {output.column for scope in block.outer for output in (*scope.visible, *scope.hidden)}
     for expression in expressions:
         for each in expression.find_all(exp.Column):
+            if each.name in around:
+                raise correlation(block.reading, each)
             if each.name not in names:
                 remedy = "Add it to GROUP BY, or put it into an aggregate: any_value(...)."
                 what = f"The column {block.reading.parsed.words(each)} is neither grouped nor aggregated"

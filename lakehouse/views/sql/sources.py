@@ -7,6 +7,7 @@ from typing import cast
 from sqlglot import exp
 from sqlglot.expressions.core import Expr, Expression
 
+from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import (
     CONSTANT,
     Extend,
@@ -29,8 +30,9 @@ from lakehouse.views.algebra import (
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.parsing import CALLED, name_of, place_of
 from lakehouse.views.sql.pivots import read_pivot
-from lakehouse.views.sql.scopes import Common, Ctes, FromItem, Scope, TextReading, type_of
+from lakehouse.views.sql.scopes import Common, Ctes, FromItem, ReadQuery, Scope, TextReading, type_of
 from lakehouse.views.sql.subqueries import Block, Sought, beside, conjuncts, correlation, rewrite, rewrite_below
+from lakehouse.views.view_text import NotFollowedError
 
 
 def read_from(block: Block, select: exp.Select) -> tuple[Node, tuple[Expression, ...]]:
@@ -187,7 +189,8 @@ class _Rows:
         block, reading = self.block, self.block.reading
         query = block.read(lateral.this)
         outputs = query.outputs
-        if isinstance(query.node, Extend) and query.node.node is CONSTANT:
+        is_outside = not columns(query.node).issuperset(output.column for output in outputs)
+        if isinstance(query.node, Extend) and query.node.node is CONSTANT and not query.correlated:
             block.items = [Item(Extend(self.close(), query.node.new))]
         elif query.is_one_row:
             item, of_none = beside(reading, query)
@@ -197,6 +200,8 @@ class _Rows:
                 new = {names[name]: value for name, value in of_none.items()}
                 block.items = [Item(Extend(self.close(), new))]
                 outputs = tuple(replace(each, column=names.get(each.column, each.column)) for each in outputs)
+        elif is_outer and is_outside:  # it is NULL where the subquery has no row, and the outer row's own column is not
+            raise correlation(reading, lateral)
         elif is_outer:
             if block.marks:
                 block.items = [Item(self.close())]
@@ -274,11 +279,33 @@ def read_source(block: Block, source: Expr) -> tuple[Node, Scope]:
                 scope = Scope((relation,), relation.columns)
             return node, scope
         case exp.Subquery() | exp.Values():
-            query = block.reading.read_query(block.reading, source, block.ctes, ())
+            query = _read_alone(block, source, block.ctes)
             relation = _relation(block.reading, source.args.get("alias"), query.outputs)
             return query.node, Scope((relation,), relation.columns)
         case _:
             raise block.reading.not_followed("This is not read in FROM", source)
+
+
+def _read_alone(block: Block, tree: Expr, ctes: Ctes) -> ReadQuery:
+    """A query in FROM. That a name is of a query around the block is no mistake, but not followed."""
+    reading = block.reading
+    try:
+        return reading.read_query(reading, tree, ctes, ())
+    except ViewError as error:
+        if not block.outer or not _is_read_within(block, tree, ctes):
+            raise
+        raise correlation(reading, tree) from error
+
+
+def _is_read_within(block: Block, tree: Expr, ctes: Ctes) -> bool:
+    """Whether names of the queries around a block are what a query lacks."""
+    try:
+        block.reading.read_query(block.reading, tree, ctes, block.outer)
+    except NotFollowedError:
+        return True
+    except ViewError:
+        return False
+    return True
 
 
 _MOST_VALUES = 100
@@ -329,7 +356,7 @@ def _read_table(block: Block, table: exp.Table) -> tuple[Node, Scope]:
     reading, name, alias = block.reading, name_of(table), table.args.get("alias")
     if not table.args.get("db") and name in block.ctes:
         common = block.ctes[name]
-        query = reading.read_query(reading, common.tree.this, common.ctes, ())
+        query = _read_alone(block, common.tree.this, common.ctes)
         inner = _relation(reading, common.tree.args["alias"], query.outputs)
         relation = _relation(reading, alias, inner.columns) if alias is not None else inner
         return query.node, Scope((relation,), relation.columns)

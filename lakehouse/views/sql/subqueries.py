@@ -247,6 +247,8 @@ def _in(block: Block, node: exp.In) -> Expression:
         what = f"IN compares {len(sought)} values with {len(query.outputs)} columns"
         raise block.reading.not_followed(what, node)
     among = tuple(output.column for output in query.outputs)
+    if not columns(query.node).issuperset(among):
+        raise correlation(block.reading, node)
     mark = Sought(query.node, query.correlated, block.reading.unique("in"), sought, among)
     block.marks.append(mark)
     return column(mark.value)

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
@@ -71,7 +71,9 @@ def _plain(value: Any) -> Any:
             return str(value)
         case bytes():
             return value.hex()
-        case list():
+        case timedelta():
+            return str(value)
+        case list() | tuple():  # a map is a list of pairs
             return [_plain(each) for each in cast("list[Any]", value)]
         case dict():
             return {str(name): _plain(each) for name, each in cast("dict[Any, Any]", value).items()}
@@ -146,7 +148,7 @@ def diff_of(
 
     log, head, (first, last) = table.log, table.head, versions
     commits = tuple(sorted(log.commits(last, first + 1), key=lambda commit: commit.version))
-    if all(commit.is_quiet for commit in commits):
+    if not any(commit.concerns_readers for commit in commits):
         return VersionDiff(NO_ROWS, ()), "the log: no commit between them changed a row"
     before, after = table.at(first), table.at(last)
     why = "the table has no key" if not key else why_off(log, head, commits, commits)

@@ -112,9 +112,10 @@ def reads_before(past: Past, mark: Mark) -> Mapping[str, Position]:
 
 
 def is_untouched(cursor: Known, log: Log, head: Head) -> bool:
-    """Whether no commit except the last own one has changed a row since the own one was planned."""
+    """Whether no commit except the last own one has changed a row, or the columns, since the own one was planned."""
     since = commits_between(log, cursor.mark.asset, cursor.mark.base, head.version)
-    return since is not None and all(commit.is_quiet or commit.version == cursor.version for commit in since)
+    others = (commit for commit in since or () if commit.version != cursor.version)
+    return since is not None and not any(commit.concerns_readers for commit in others)
 
 
 def why_other_rows(log: Log, head: Head, cursor: Known, partitions: Collection[str]) -> str | None:

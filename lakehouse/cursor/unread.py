@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from lakehouse.cursor.cursor import Cursor, Known, Lost
 from lakehouse.cursor.mark import Position
-from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.commit_info import COLUMN_CHANGES, Commit
 from lakehouse.delta.limits import limits
 from lakehouse.delta.log import NOTHING_READ, Commits, Head, Log, commit_at, commits_between, log_kept
 from lakehouse.delta.table import Read
@@ -60,8 +60,8 @@ class Unread:
 
     @property
     def changes(self) -> tuple[Commit, ...] | None:
-        """The unread commits that may have changed a row; None if the log cannot show them."""
-        return None if self.commits is None else tuple(commit for commit in self.commits if not commit.is_quiet)
+        """The unread commits that may have changed a row, or the columns; None if the log cannot show them."""
+        return None if self.commits is None else tuple(commit for commit in self.commits if commit.concerns_readers)
 
     @property
     def versions(self) -> int:
@@ -77,7 +77,7 @@ class Unread:
     def log_cleanup_is_near(self, now: int) -> bool:
         """Whether log cleanup could soon reach the commits after the position, so that a run is asked for.
 
-        Commits without rows count, too. A run before that moves past them after a day (`passed_commits_are_old`).
+        Commits without rows count, too. A run before that moves past them after a day (`why_passed`).
         """
         return bool(self.commits) and now - self.commits[0].timestamp > commits_last(self.head)
 
@@ -233,9 +233,13 @@ def commits_last(head: Head) -> int:
     return max(DAY, int(log_kept(head).total_seconds() * 500))
 
 
-def passed_commits_are_old(commits: tuple[Commit, ...], now: int) -> bool:
-    """Whether the commits after a position that were read are a day old, so that a new position should be recorded."""
-    return bool(commits) and now - commits[0].timestamp > DAY
+def why_passed(commits: tuple[Commit, ...], now: int) -> str | None:
+    """Why a new position is recorded after commits of which no row was read, as a clause; None if it need not be."""
+    if any(commit.operation in COLUMN_CHANGES for commit in commits):
+        return "the columns of its source have changed"
+    if commits and now - commits[0].timestamp > DAY:
+        return "log cleanup could reach the commits behind the position"
+    return None
 
 
 def own_mark_is_old(cursor: Cursor, head: Head | None, log: Commits, now: int) -> bool:

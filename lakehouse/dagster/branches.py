@@ -37,7 +37,6 @@ from lakehouse.cursor.standings import Standings
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.expectation_checks import is_quarantine, writer_of_table
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
-from lakehouse.delta.commit_info import COLUMN_CHANGES
 from lakehouse.delta.expect import SUFFIX
 from lakehouse.delta.location import BRANCH, Location, Storage, branch_here
 from lakehouse.delta.log import BRANCH_READER, NO_TABLE, Head, Log, Opened, as_interval, commit_at
@@ -311,7 +310,7 @@ def _clone_at(log: Log, head: Head) -> CloneAt | None:
     if first is None or first.operation != "CLONE":
         return None
     since = log.commits(head.version, 1)
-    changing = [commit.version for commit in since if not commit.is_quiet or commit.operation in COLUMN_CHANGES]
+    changing = [commit.version for commit in since if commit.concerns_readers]
     version = min(changing, default=head.version + 1) - 1
     return CloneAt(int(first.parameters.get("sourceVersion") or 0), head.table_id, version)
 

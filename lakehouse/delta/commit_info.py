@@ -228,6 +228,11 @@ class Commit:
         return self.rows == NO_ROWS
 
     @property
+    def concerns_readers(self) -> bool:
+        """Whether readers have to look at the commit: it may have changed a row, or the columns that rows have."""
+        return not self.is_quiet or self.operation in COLUMN_CHANGES
+
+    @property
     def freed_columns(self) -> frozenset[str] | None:
         """The columns that the commit itself dropped or renamed, as paths in lower case; None: it may be any column.
 

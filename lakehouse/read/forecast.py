@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Any, assert_never
 
 from lakehouse.cursor.mark import Position, rows_of
-from lakehouse.cursor.unread import passed_commits_are_old
+from lakehouse.cursor.unread import why_passed
 from lakehouse.delta.commit_info import NO_ROWS, Rows, count_of
 from lakehouse.read.decide import Reconcile, Refuse
 from lakehouse.read.feed_trust import Source, telling
@@ -248,6 +248,4 @@ def _why_recorded(batch: Batch, now: int) -> str | None:
     """Why the position is recorded although no row is read; None if it need not be."""
     if any(not commit.is_quiet for commit in batch.commits):
         return "the commits that it leaves out are passed"
-    if passed_commits_are_old(batch.commits + batch.later, now):
-        return "log cleanup could reach the commits behind the position"
-    return None
+    return why_passed(batch.commits + batch.later, now)

@@ -12,7 +12,7 @@ from lakehouse.cursor.cuts import Agreement
 from lakehouse.cursor.definition import TRACK, Definition, digest, partial_sources
 from lakehouse.cursor.generation import application_id
 from lakehouse.cursor.mark import Mark, Position
-from lakehouse.cursor.unread import passed_commits_are_old
+from lakehouse.cursor.unread import why_passed
 from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.log import Head, Size, total, version_of
 from lakehouse.delta.owned import Owned
@@ -100,7 +100,7 @@ class Run:
             changes=(*self.changes, read),
             sources={**self.sources, source.at.ref.name: source},
             sizes=(*self.sizes, size),
-            must_record=self.must_record or passed_commits_are_old(read.commits, now),
+            must_record=self.must_record or why_passed(read.commits, now) is not None,
         )
 
     def with_snapshot(self, source: Source) -> "Run":

@@ -12,7 +12,7 @@ from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.since_base import is_untouched
 from lakehouse.cursor.unread import DAY, commits_last
 from lakehouse.cursor.walk import readable_mark
-from lakehouse.delta.commit_info import COLUMN_CHANGES, UPKEEP, count_of
+from lakehouse.delta.commit_info import UPKEEP, count_of
 from lakehouse.delta.growth import LiveFile
 from lakehouse.delta.log import Head, Log, as_interval, log_kept
 from lakehouse.upkeep.readers import PastFile, Readers, past_of
@@ -198,7 +198,7 @@ def position_to_renew(log: Log, head: Head, asset: str) -> tuple[Known, int] | N
                 return None
             is_edited = mark.log_after is not None and not is_untouched(cursor, log, head)
             return None if is_edited else (cursor, commit.timestamp)
-        if not commit.is_quiet or commit.operation in COLUMN_CHANGES:
+        if commit.concerns_readers:
             return None
     return None
 

@@ -17,7 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse import Aggregate, Changes, History, Merge, Policy, Read, Snapshot, Table
+from lakehouse.cursor.unread import TableState
+from lakehouse.delta.file_log import FileLog
+from lakehouse.delta.location import Location
 from lakehouse.errors import WriteError
+from lakehouse.status.table_status import table_status
 from tests.support.lake import Lake, cleaned
 from tests.support.slow import slow
 
@@ -374,3 +378,27 @@ def test_a_restore_to_before_column_mapping_undoes_a_rename(lake: Lake, *, follo
     lake.materialize(past, Table(key="id", properties=MAPPED))
     now = lake.sql("SELECT id, g, v FROM {past} WHERE __END_AT IS NULL ORDER BY id")
     assert list(map(tuple, now)) == lake.rows("src")
+
+
+def picked(src: Changes) -> Merge:
+    touched = src.touched("id")
+    return Merge(touched.rows.select("id", "v"), touched)
+
+
+def test_a_table_is_behind_once_the_columns_of_its_source_have_changed(lake: Lake) -> None:
+    """The commits have no rows, and what the table holds of the column is no longer what the source has."""
+    lake.create("src", [(1, "a", 10)], "id INT, g STRING, v INT", delta__columnMapping__mode="name")
+    lake.materialize(picked, Table(key="id"))
+    for acts in (("DROP COLUMN v", "ADD COLUMN v INT"), ("RENAME COLUMN g TO h",)):
+        for act in acts:
+            lake.sql(f"ALTER TABLE {{src}} {act}")
+        assert _state(lake, "picked") is TableState.BEHIND
+        lake.materialize(picked, Table(key="id"))
+        assert _state(lake, "picked") is TableState.UP_TO_DATE, "the run has recorded how far it has looked"
+        assert lake.rows("picked") == [(1, None)]
+
+
+def _state(lake: Lake, name: str) -> TableState | None:
+    logs = {each.name: FileLog(Location(str(each)), each.name) for each in lake.root.iterdir() if each.is_dir()}
+    status = table_status(name, logs)
+    return None if status is None else status.state

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse import Append, Changes, History, Merge, Read, Table
+from lakehouse import Append, Changes, History, Merge, Policy, Read, Table
 from lakehouse.delta.log import VersionRange
 from lakehouse.read.archive import Archived, ask_archive
 from lakehouse.read.changes import read_of
@@ -230,3 +230,17 @@ def test_a_history_of_a_former_table_is_not_restated_from_the_archive_of_the_pre
     lake.materialize(log)
     with raises_code("RESTATE_REFUSED", match="'src' is not what was read: another table"):
         lake.materialize(past, Table(key="id"), reads=reads, restate_from="2099-01-01")
+
+
+@pytest.mark.slow
+def test_an_archive_that_lost_a_column_does_not_answer_for_what_came_before(lake: Lake) -> None:
+    table = Table(policy=Policy(on_new_columns="add"), properties={"delta.columnMapping.mode": "name"})
+    lake.create("src", ROWS, SRC)
+    lake.materialize(log, table)
+    lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+    lake.materialize(log, table)
+    lake.sql("ALTER TABLE {log} DROP COLUMN v")
+    for _ in range(2):
+        lake.sql("UPDATE {src} SET v = v + 1 WHERE id = 1")
+        lake.materialize(log, table)
+    assert not _answers(lake, 0, 3) and _answers(lake, 2, 3)

@@ -7,6 +7,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakehouse import Changes, Merge, Read, Table
+from lakehouse.cli.table_rows import diff_of
+from lakehouse.cli.tables import NamedTable
 from lakehouse.read.changes import read_of
 from lakehouse.read.content import Feed
 from tests.support.assets import log
@@ -87,3 +89,15 @@ def test_an_archive_of_the_feed_holds_it(deleted: Lake) -> None:
     deleted.materialize(log, reads={"src": Read(start=0)})
     counted = deleted.sql("SELECT change_type, count(*) FROM {log} GROUP BY change_type")
     assert sorted(map(tuple, counted)) == [("delete", len(range(1, COUNT, 3)) + 3), ("insert", 2)]
+
+
+def test_a_column_that_was_dropped_and_added_again_differs_in_each_row(lake: Lake) -> None:
+    """No commit between the versions has rows."""
+    lake.create("src", [(1, 10), (2, 20)], "id INT, v INT", delta__columnMapping__mode="name")
+    before = lake.version("src")
+    for act in ("DROP COLUMN v", "ADD COLUMN v INT"):
+        lake.sql(f"ALTER TABLE {{src}} {act}")
+    table = NamedTable.of_ref(lake.ref("src"), lambda: lake.spark)
+    diff, way = diff_of(table, (before, lake.version("src")), ("id",), 10, lambda _: None)
+    assert diff.counts.updated == 2 and diff.columns == {"v": 2}
+    assert "the name of v was dropped or renamed" in way

@@ -222,7 +222,7 @@ def _oldest_changes(table: Followed, own: frozenset[str], source: FollowedSource
         return {}
     partitions = SourcePartitions.of(table.asset, own, source.table, log, head)
     commits = list(log.commits(head.version))[::-1]
-    changed = partitions.changed_by(commit for commit in commits if not commit.is_quiet)
+    changed = partitions.changed_by(commit for commit in commits if commit.concerns_readers)
     if changed is None or not commits:
         return {}
     present = dict.fromkeys(partitions.present(), commits[0].timestamp)  # the commits that wrote them may be cleaned up

@@ -42,7 +42,7 @@ def backlogs_by_partition(
             by_cursor[id(cursor)] = backlog(cursor, walked, name, head, _FIRST)
     after = min((each.position.version for each in by_cursor.values() if reads_on(each)), default=head.version)
     unread = commits_between(walked, name, after, head.version) or ()
-    changes = tuple(commit for commit in unread if not commit.is_quiet)
+    changes = tuple(commit for commit in unread if commit.concerns_readers)
     changed = partitions.changed_by(changes)
     backlogs = dict[str, Backlog]()
     for partition, cursor in cursors.items():

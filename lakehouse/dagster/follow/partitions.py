@@ -85,7 +85,8 @@ class SourcePartitions:
             return None
         changed: dict[str, list[Commit]] = defaultdict(list)
         for commit in commits:
-            values = self.log.partition_values_in(commit.version)
+            # A change of the columns concerns the rows of all partitions.
+            values = None if commit.is_quiet else self.log.partition_values_in(commit.version)
             if values is not None and any(fold(each) != self.keys.columns for each in values):
                 values = None  # the table has renamed its columns since, or unmapped them
             for partition in self.own if values is None else self.keys.of(values):

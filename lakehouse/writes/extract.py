@@ -11,7 +11,7 @@ from lakehouse.cursor.cursor import Fresh, Known
 from lakehouse.cursor.extract_version import ExtractVersion
 from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import Past, readable_mark, standing
-from lakehouse.delta.commit_info import Commit
+from lakehouse.delta.commit_info import COLUMN_CHANGES, Commit
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote, same
 from lakehouse.errors import RESTATE_FROM, ExtractError, WriteError
@@ -167,6 +167,8 @@ def _deliveries(run: Run, past: Past) -> Iterator[tuple[Commit, Mark | None]]:
     """
     commit = None
     for commit in standing(past.back()):
+        if commit.operation in COLUMN_CHANGES:
+            raise _correction_error(run, f"version {commit.version} ({commit.operation}) has changed its columns since")
         mark = readable_mark(commit, run.name)
         if commit.is_first or (mark is not None and mark.extract != run.facts.extract):
             return

@@ -258,7 +258,11 @@ def _scope_condition(write: Snapshot, rows: DataFrame) -> str:
     assert isinstance(write.scope, Mapping)
     kinds = column_types(rows.schema)
     columns = (
-        " OR ".join(same(quote(name), literal(value, kinds[name.lower()]), nulls=True) for value in values)
+        " OR ".join(
+            same(quote(name), f"CAST({literal(value, kind)} AS {kind})", nulls=True)  # else Spark casts the column
+            for value in values
+            for kind in [kinds[name.lower()]]
+        )
         for name, values in write.scope.items()
     )
     return " AND ".join(f"({column})" for column in columns)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.conflicts.operations import Operation
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.digests import QueryDigest
+from lakehouse.cursor.since_base import why_other_rows
 from lakehouse.delta.log import Head
 from lakehouse.delta.policy import Policy
 from lakehouse.difference.statements import Planned, Skip
@@ -140,10 +141,10 @@ class View(Write):
         return True
 
     def complete_without_rows(self, run: Run) -> Run | None:
-        return as_marked_before(run) if self._is_held(run) else None
+        return as_marked_before(run) if self._is_held(run, None) else None
 
     def complete(self, spark: Callable[[], SparkSession], run: Run) -> tuple[Run, Write]:
-        if self._is_held(run):
+        if self._is_held(run, spark):
             return as_marked_before(run), self
         from lakehouse.writes.view_run import complete_view
 
@@ -158,10 +159,19 @@ class View(Write):
 
         return explain_view(run, analysis)
 
-    def _is_held(self, run: Run) -> bool:
-        """Whether the table holds the result: no source has changes or other columns, and the query is the same."""
+    def _is_held(self, run: Run, spark: Callable[[], SparkSession] | None) -> bool:
+        """Whether the table holds the result: no source has changes or other columns, and the query is the same.
+
+        A run that records its position hides what another program has done to the table since the one before.
+        """
         if not _has_no_changes(run) or run.columns_changed or run.source_columns is None:
             return False
+        if run.must_record and run.head is not None and isinstance(run.cursor, Known):
+            if spark is None and run.ref.why_only_spark() is not None:
+                return False
+            log = run.ref.log(spark or _no_session)
+            if why_other_rows(log, run.head, run.cursor, run.partitions) is not None:
+                return False
         from lakehouse.views.sql.tokens import digest_of_view
 
         return why_other_query(run.asset, run.cursor, QueryDigest(digest_of_view(self.text))) is None
@@ -185,6 +195,10 @@ class View(Write):
         from lakehouse.writes.view_run import rows_of_view
 
         return rows_of_view(table, self.text, inputs), table
+
+
+def _no_session() -> SparkSession:
+    raise AssertionError("a log that only Spark can read is not read without it")
 
 
 def _has_no_changes(run: Run) -> bool:

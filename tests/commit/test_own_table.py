@@ -311,3 +311,18 @@ def test_a_column_that_a_rival_takes_during_a_run_is_compared_again(
         lake.sql("ALTER TABLE {copy} DROP COLUMN u")
     lake.materialize(copy, MAPPED)
     assert [tuple(row) for row in lake.sql("SELECT id, g, v FROM {copy} ORDER BY id")] == [(1, "a", 11), (2, "b", 20)]
+
+
+@pytest.mark.parametrize("between", ["a column", "two columns"])
+def test_a_name_that_another_column_of_the_table_has_now_is_compared(lake: Lake, between: str) -> None:
+    lake.create("src", ROWS, SRC)
+    lake.materialize(copy, MAPPED)
+    if between == "a column":
+        acts = ("DROP COLUMN v", "ADD COLUMN v INT")
+    else:
+        acts = ("ADD COLUMN w INT", "RENAME COLUMN v TO x", "RENAME COLUMN w TO v", "DROP COLUMN x")
+    for act in acts:
+        lake.sql(f"ALTER TABLE {{copy}} {act}")
+    lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
+    lake.materialize(copy, MAPPED)
+    assert lake.rows("copy") == lake.rows("src")

@@ -4,9 +4,11 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
+from benchmarks.harness.earlier import set_back
 from lakehouse import Changes, Policy, Table, View
 from lakehouse.delta.limits import Limits, in_force
 from lakehouse.errors import WriteError
@@ -184,3 +186,24 @@ def test_without_ansi_mode_a_sum_that_did_not_fit_is_not_added_to(lake: Lake) ->
             assert lake.rows("held") == list(map(tuple, now)), edit
     finally:
         lake.spark.conf.set("spark.sql.ansi.enabled", ansi or "true")
+
+
+def rows_of_all(src: Changes) -> View:
+    return View("SELECT count(*) AS n, coalesce(sum(v), 0) AS v, max(v) AS m FROM src")
+
+
+@pytest.mark.parametrize("asset", [held, rows_of_all], ids=["sums", "one row"])
+def test_a_run_that_only_records_its_position_does_not_hide_another_program_s_write(lake: Lake, asset: Any) -> None:
+    lake.create("src", [(id_, "g", id_) for id_ in range(9)], SRC)
+    lake.materialize(asset)
+    lake.sql(f"UPDATE {{{asset.__name__}}} SET v = v + 7")
+    set_back(lake.root / asset.__name__, 9)
+    lake.materialize(asset)
+    lake.insert("src", [(100, "g", 50)])
+    lake.materialize(asset)
+    text = (
+        "SELECT g, count(*), sum(v) FROM {src} GROUP BY g"
+        if asset is held
+        else "SELECT count(*), sum(v), max(v) FROM {src}"
+    )
+    assert lake.rows(asset.__name__) == list(map(tuple, lake.sql(text)))

@@ -210,3 +210,21 @@ def test_a_column_that_delta_computes_is_asked_for_because_a_stored_value_may_no
 
     with pytest.raises(WriteError, match=r"n: is missing from the result, which Delta generates as a \+ 1"):
         lake.materialize(table, KEYED, allowed=frozenset({"version"}))
+
+
+@pytest.mark.parametrize("write", [history, current], ids=["history", "current"])
+def test_no_row_comes_back_from_before_a_column_was_renamed(lake: Lake, write: Callable[..., Any]) -> None:
+    mapped = Table(key="id", properties={"delta.columnMapping.mode": "name"})
+    tracked = ("g", "a")
+    for delivery in (FIRST, Delivery(2, {1: row("x"), 7: row("x")}, ("g",))):
+        lake.materialize(write(lake, delivery, tracked), mapped)
+    lake.sql("ALTER TABLE {table} RENAME COLUMN b TO c")
+    with pytest.raises(WriteError, match=r"\(RENAME COLUMN\) has changed its columns since"):
+        lake.materialize(write(lake, Delivery(2, {1: row("x")}, ("g",), ("b",)), tracked), mapped)
+
+
+def test_a_number_in_a_scope_is_the_text_that_it_makes(lake: Lake) -> None:
+    rows = {1: row("1"), 2: row("01"), 3: row("one")}
+    lake.materialize(current(lake, Delivery(1, rows), TRACKED), KEYED)
+    lake.materialize(current(lake, Delivery(2, {1: row("1", 5)}, {"g": (1,)}), TRACKED), KEYED)
+    assert [id_ for id_, *_ in lake.rows("table")] == [1, 2, 3]

@@ -110,10 +110,12 @@ class Location:
         An object store is read with options, or with the credentials that the environment names. Options may be
         empty: a machine's own role needs none, and only the user can state that the machine has a role.
         """
+        escape = _ESCAPE.search(self.address)
         match self.storage:
+            case Storage.FILES | Storage.OBJECTS if escape is not None:
+                return f"to deltalake {escape.group(0)} is another character in a path"
             case Storage.FILES:
-                escape = _ESCAPE.search(self.path)
-                return None if escape is None else f"to deltalake {escape.group(0)} is another character in a path"
+                return None
             case Storage.OTHER:
                 return f"{scheme_of(self.address)}: is {Storage.OTHER.value}"
             case Storage.OBJECTS:

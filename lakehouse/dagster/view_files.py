@@ -122,9 +122,16 @@ def _views_in(files: Iterable[Path], folder: Path) -> "list[_FileView]":
 def _keys(views: "Sequence[_FileView]", specs: Iterable[Defined]) -> dict[str, dg.AssetKey]:
     """The asset keys, by the lower-case names that queries use for them."""
     keys = {view.name.lower(): view.key for view in views}
+    named = {name for view in views for name in view.query.inputs}
     for spec in specs:
         for key in [spec.key] if isinstance(spec, dg.AssetSpec) else spec.keys:
-            keys.setdefault(".".join(key.path).lower(), key)
+            name = ".".join(key.path).lower()
+            other = keys.setdefault(name, key)
+            if other != key and name in named:
+                raise DefinitionError(
+                    f"A view reads {name}, which may be '{other.to_user_string()}' or '{key.to_user_string()}': a "
+                    f"query names tables in any case, and with dots. Rename one of the two assets."
+                )
     return keys
 
 

@@ -9,6 +9,7 @@ import dagster as dg
 import pytest
 
 from lakehouse import Table, incremental, views_from
+from lakehouse.errors import DefinitionError
 from tests.support.dagster_house import House, failure, metadata
 from tests.support.lake import Lake
 
@@ -153,3 +154,11 @@ def test_another_query_is_compared_once_and_another_layout_of_the_text_is_not(
     house.run("gold/active")
     assert tables.rows("gold/active") == [(3, "Bonn")]
     assert tables.version("gold/active") > version
+
+
+def test_a_name_that_two_assets_have_is_refused_if_a_view_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "copied.sql").write_text("CREATE MATERIALIZED VIEW copied AS SELECT id FROM raw.orders")
+    for pair in (["raw", "Orders"], ["raw", "orders"]), (["raw.orders"], ["raw", "orders"]):
+        with pytest.raises(DefinitionError, match=r"A view reads raw\.orders, which may be"):
+            views_from(tmp_path, specs=list(map(dg.AssetSpec, pair)))
+    assert len(views_from(tmp_path, specs=[dg.AssetSpec(["raw", "orders"]), dg.AssetSpec("x"), dg.AssetSpec("X")])) == 1

@@ -166,3 +166,22 @@ def test_a_folder_of_sql_files_is_adopted_by_its_statements(capsys: pytest.Captu
         "CREATE MATERIALIZED VIEW gold.totals\nTBLPROPERTIES ('lakehouse.key' = 'id')\nAS\nWITH silver__orders AS (\nSELECT id, amount FROM "
         "raw.orders\n)\nSELECT id, sum(amount) AS s FROM silver__orders AS orders GROUP BY id\n"
     )
+
+
+def test_a_folder_of_any_name_has_its_config_and_a_reference_means_its_version(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    files = {
+        "dbt_project.yml": "name: 'my_shop'\nmodels:\n  my_shop:\n    old-stuff:\n      +enabled: false\n",
+        "models/old-stuff/gone.sql": "SELECT id FROM {{ source('raw', 'orders') }}",
+        "models/m_v1.sql": "{{ config(materialized='table') }} SELECT id FROM {{ source('raw', 'orders') }}",
+        "models/last.sql": "{{ config(materialized='table') }} SELECT id FROM {{ ref('m', v=1) }}",
+        "models/sources.yml": "sources: [{name: raw, tables: [{name: orders}]}]",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    answer = adopted(capsys, tmp_path, "--dialect", "duckdb", "--dry-run")
+    [gone] = [each for name, each in answer["models"].items() if name.endswith("gone")]
+    assert gone["why"] == "it is disabled"
+    assert answer["tables"] == ["raw.orders"], "and not the version of m"

@@ -240,8 +240,10 @@ class _DbtProject:
                 columns = tuple(str(each["name"]).lower() for each in _entries(table.get("columns")))
                 self.sources[self._source(source["name"], table["name"])] = SourceFacts(columns, _key_in_tests(table))
 
-    def _ref(self, *names: str, **_version: Any) -> str:
-        return ".".join(self.names.get(names[-1], ("models", identifier(names[-1]))))
+    def _ref(self, *names: str, **version: Any) -> str:
+        name, of = names[-1], version.get("v", version.get("version"))
+        name = f"{name}_v{of}" if f"{name}_v{of}" in self.names else name
+        return ".".join(self.names.get(name, ("models", identifier(name))))
 
     def _source(self, source: str, table: str) -> str:
         name = (identifier(source), identifier(table))
@@ -271,7 +273,7 @@ class _DbtProject:
             return self.nodes[name].get("config", {})
         config, below = dict[str, Any](), _mapping(self.project.get("models"))
         for part in (self.name, *parts):
-            below = _mapping(below.get(part))
+            below = _mapping(next((each for name, each in below.items() if identifier(str(name)) == part), None))
             config |= {key.removeprefix("+"): value for key, value in below.items()}
         return config
 

@@ -292,7 +292,7 @@ MAPPED = Table(key="id", properties={"delta.columnMapping.mode": "name"})
 
 
 @pytest.mark.parametrize("when", ["before its statement", slow("within it")])
-@pytest.mark.parametrize("act", ["DROP COLUMN v", "RENAME COLUMN v TO u"])
+@pytest.mark.parametrize("act", ["DROP COLUMN v", slow("RENAME COLUMN v TO u")])
 def test_a_column_that_a_rival_takes_during_a_run_is_compared_again(
     lake: Lake, classic: None, act: str, when: str
 ) -> None:
@@ -313,7 +313,7 @@ def test_a_column_that_a_rival_takes_during_a_run_is_compared_again(
     assert [tuple(row) for row in lake.sql("SELECT id, g, v FROM {copy} ORDER BY id")] == [(1, "a", 11), (2, "b", 20)]
 
 
-@pytest.mark.parametrize("between", ["a column", "two columns"])
+@pytest.mark.parametrize("between", ["a column", slow("two columns")])
 def test_a_name_that_another_column_of_the_table_has_now_is_compared(lake: Lake, between: str) -> None:
     lake.create("src", ROWS, SRC)
     lake.materialize(copy, MAPPED)

@@ -353,7 +353,7 @@ def as_json(src: Changes) -> Merge:
     return Merge(touched.rows.selectExpr("id", "to_json(struct(*)) AS row"), touched)
 
 
-@pytest.mark.parametrize("follows", [True, False], ids=["a table", "a new history"])
+@pytest.mark.parametrize("follows", [True, slow(False)], ids=["a table", "a new history"])
 def test_a_restore_to_before_column_mapping_undoes_a_rename(lake: Lake, *, follows: bool) -> None:
     """The source has no mapping any more, so its log is the only place where the former names stand."""
     lake.create("src", [(1, "a", 10)], "id INT, g STRING, v INT")

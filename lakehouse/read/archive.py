@@ -238,7 +238,7 @@ def _is_unreliable(
         return True
     if why_unreliable(log, since, at, maps=head.maps_columns or freed) is not None:
         return True
-    return bool(since) and why_retyped(log, since, at, head) is not None
+    return why_retyped(log, since, at, head) is not None
 
 
 def restate(asset: str, source: Source, position: Position | None, archive: TableRef | None, moment: str) -> SourceRead:

@@ -139,7 +139,7 @@ def why_retyped(log: Log, commits: tuple[Commit, ...], at: TableVersion, head: H
     Delta itself widens a SMALLINT to an INT for an append that evolves the schema, without any feature of the table.
     """
     is_likely = head.widens_types or any(commit.operation in RETYPING for commit in commits)
-    if not is_likely and all(commit.is_quiet for commit in commits):
+    if not commits or (not is_likely and all(commit.is_quiet for commit in commits)):
         return None
     # Before the first commit of a table there are no types.
     since = max(commits[0].version - 1, 0)

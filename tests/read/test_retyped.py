@@ -1,6 +1,7 @@
 """Whether a type was changed, by the log alone: for ranges that begin with the table as for any others."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,3 +48,12 @@ def test_a_comment_retypes_nothing_since_whichever_version(tmp_path: Path, oldes
 def test_a_wider_type_is_told_since_whichever_version(tmp_path: Path, oldest: int) -> None:
     log = made(tmp_path / "src", {"type": "long"})
     assert why(log, tmp_path / "src", oldest) == "the type of v was changed"
+
+
+def test_without_a_commit_nothing_is_told_of_a_table_that_may_widen_its_types(tmp_path: Path) -> None:
+    log = made(tmp_path / "src")
+    head = log.head()
+    assert head is not None
+    head = replace(head, properties={"delta.enableTypeWidening": "true"})
+    at = TableVersion(NO_SPARK, TableRef.at_path("src", str(tmp_path / "src")), head.table_id, head.version)
+    assert head.widens_types and why_retyped(log, (), at, head) is None

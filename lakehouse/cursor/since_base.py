@@ -129,3 +129,15 @@ def why_other_rows(log: Log, head: Head, cursor: Known, partitions: Collection[s
         if commit.version != cursor.version and may_concern(commit, cursor.mark.asset, partitions):
             return f"version {commit.version} ({commit.operation}) has written to it since"
     return None
+
+
+def why_names_taken(log: Log, head: Head, cursor: Known, names: Collection[str] | None) -> str | None:
+    """Why a column of the table may have lost its name since its last commit, as a clause; None if none of `names` has.
+
+    `names` are columns and the fields within them, as paths in lower case; None means every column.
+    """
+    for commit in log.commits(head.version, cursor.version + 1):
+        freed = None if commit.operation == "REPLACE COLUMNS" else commit.freed_columns
+        if freed is None or not freed.isdisjoint(freed if names is None else names):
+            return f"version {commit.version} ({commit.operation}) of its table has taken a name that its result has"
+    return None

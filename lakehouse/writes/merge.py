@@ -10,7 +10,6 @@ from pyspark.sql.types import StructType
 from lakehouse.conflicts.operations import Operation
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.definition import digest
-from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold
 from lakehouse.difference.by_key import statement_by_key
@@ -25,7 +24,14 @@ from lakehouse.scd.events import Events
 from lakehouse.spark.fitting import check_padding
 from lakehouse.spark.types import paths
 from lakehouse.views.on_spark.plan_lint import doubts
-from lakehouse.writes.stated import Stated, one_row_a_key, plan_rows, refuse_empty_keys, refuse_empty_texts
+from lakehouse.writes.stated import (
+    Stated,
+    one_row_a_key,
+    plan_rows,
+    refuse_empty_keys,
+    refuse_empty_texts,
+    refuse_names_taken,
+)
 from lakehouse.writes.write import Basis, Declaration, Write, refuse_other, without_new_columns
 
 
@@ -167,26 +173,10 @@ def refuse_uncompared(spark: SparkSession, run: Run, columns: Collection[str], s
             f"its result has {_listing(new)}, which the table lacked, and rows that no change touched may have a value "
             f"there",
         )
-    if (commit := _taken_since(spark, run, columns)) is not None:
-        raise UncomparedError(
-            run.name,
-            f"version {commit.version} ({commit.operation}) of its table has taken a name that its result has, and "
-            f"rows that no change touched may have another value there",
-        )
+    refuse_names_taken(spark, run, stored)
     mark = run.cursor.mark if isinstance(run.cursor, Known) else None
     if mark is not None and mark.columns not in (None, run.facts.columns):
         raise UncomparedError(run.name, "the last result had other columns, and rows that no change touched may differ")
-
-
-def _taken_since(spark: SparkSession, run: Run, columns: Collection[str]) -> Commit | None:
-    """The commit since the last own one that took the name of a result's column from another; None if there is none."""
-    if not isinstance(run.cursor, Known) or run.head is None:
-        return None
-    for commit in run.ref.log(lambda: spark).commits(run.head.version, run.cursor.version + 1):
-        freed = commit.freed_columns
-        if freed is None or freed & fold(columns) or commit.operation == "REPLACE COLUMNS":
-            return commit
-    return None
 
 
 def _since_last_commit(spark: SparkSession, run: Run, columns: Collection[str]) -> list[str]:

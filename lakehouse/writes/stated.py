@@ -7,8 +7,10 @@ from typing import Protocol, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import StringType, StructType
 
+from lakehouse.cursor.cursor import Known
+from lakehouse.cursor.since_base import why_names_taken
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
 from lakehouse.difference.expectations import Judged, judge_rows, with_quarantine
@@ -16,6 +18,7 @@ from lakehouse.difference.frozen_rows import refuse_changed_sides
 from lakehouse.difference.row_comparison import OPERATION, difference, with_promises
 from lakehouse.difference.statements import Create, MarkOnly, Planned, Skip, Statement
 from lakehouse.difference.withheld import judge_outside
+from lakehouse.errors import UncomparedError
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
@@ -23,6 +26,7 @@ from lakehouse.read.touched_keys import EveryKey, SomeKeys, UnreadRows
 from lakehouse.spark.broken_promises import Breach, breach_text, broken
 from lakehouse.spark.fitting import check_new, check_padding, check_zone, fit
 from lakehouse.spark.table_version import TableVersion
+from lakehouse.spark.types import paths
 from lakehouse.writes.write import Write, count_outside, rest_of
 
 
@@ -152,6 +156,21 @@ def _fillings(spark: SparkSession, run: Run, head: Head) -> Mapping[str, str]:
 def one_row_a_key(run: Run, rows: DataFrame, touched: Touched | None) -> DataFrame:
     """The rows of a new table, with a plan that fails if a key has two rows, or a row is of an untouched key."""
     return difference(with_promises(run.name, rows, touched), None, run.table.key_columns).drop(OPERATION)
+
+
+def refuse_names_taken(spark: SparkSession, run: Run, stored: StructType | None) -> None:
+    """Refuses to leave rows as they are if a column of the table has lost its name since the last own commit.
+
+    `stored` are the columns that the result has, if it is known to have them; None if it may have any.
+
+    Raises:
+        UncomparedError: Another column may have the name, and other values, or none has it.
+    """
+    if run.head is None or not isinstance(run.cursor, Known):
+        return
+    why = why_names_taken(run.ref.log(lambda: spark), run.head, run.cursor, None if stored is None else paths(stored))
+    if why is not None:
+        raise UncomparedError(run.name, f"{why}, and rows that no change touched may have another value there")
 
 
 KEPT_AS_NULL = ("", "__HIVE_DEFAULT_PARTITION__")

@@ -25,6 +25,7 @@ from lakehouse.read.decide import (
 from lakehouse.read.run import Run
 from lakehouse.spark.session import interpreting
 from lakehouse.views.view_text import Origin, ViewText, refusal_of_a_part, with_place
+from lakehouse.writes.stated import refuse_names_taken
 from lakehouse.writes.sums import as_marked_before
 from lakehouse.writes.write import Basis, Declaration, Write, rest_of
 
@@ -181,6 +182,7 @@ class View(Write):
         if run.has_nothing_to_do():
             return Skip()
         if head is None or not _adds(run):
+            refuse_names_taken(spark, run, None)
             return rest_of(run)
         from lakehouse.writes.view_run import plan_sums
 

@@ -326,3 +326,15 @@ def test_a_name_that_another_column_of_the_table_has_now_is_compared(lake: Lake,
     lake.sql("UPDATE {src} SET v = 11 WHERE id = 1")
     lake.materialize(copy, MAPPED)
     assert lake.rows("copy") == lake.rows("src")
+
+
+@pytest.mark.slow
+def test_a_name_that_another_field_of_the_table_has_now_is_compared(lake: Lake) -> None:
+    lake.create("src", [], "id INT, n STRUCT<x: INT, y: INT>", delta__columnMapping__mode="name")
+    lake.sql("INSERT INTO {src} SELECT id, named_struct('x', id, 'y', id) FROM VALUES (1), (2) AS t(id)")
+    lake.materialize(copy, MAPPED)
+    for act in ("DROP COLUMN n.y", "ADD COLUMN n.y INT"):
+        lake.sql(f"ALTER TABLE {{copy}} {act}")
+    lake.sql("UPDATE {src} SET n.x = 5 WHERE id = 1")
+    lake.materialize(copy, MAPPED)
+    assert lake.rows("copy") == lake.rows("src")

@@ -11,7 +11,7 @@ from lakehouse.commit.rivals import rivals_before
 from lakehouse.cursor.cursor import Known, Lost
 from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Mark
-from lakehouse.cursor.since_base import Base, BaseHolds, BaseReverted, StaleBase, judge_base
+from lakehouse.cursor.since_base import Base, BaseHolds, BaseReverted, StaleBase, judge_base, why_names_taken
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import VersionRange
 from lakehouse.delta.partition_keys import PartitionKey, Slice
@@ -22,7 +22,7 @@ from lakehouse.read.content import Feed, SourceRead
 from lakehouse.read.run import Run
 from lakehouse.spark.driver_rows import Local
 from lakehouse.spark.table_version import TableRef, TableVersion
-from tests.support.commits import History, cursor
+from tests.support.commits import History, cursor, known
 from tests.support.for_each import for_each
 
 PARTITION = ("p",)
@@ -186,3 +186,22 @@ def test_a_run_and_the_next_run_agree_about_its_commit(
     else:
         assert isinstance(found, Known) and found.version == commit.version
         assert found.stale_base == bool(rivals)
+
+
+def test_a_name_is_taken_by_a_commit_after_the_last_own_one():
+    history, names = History(), {"id", "n", "n.y"}
+    history.add("DROP COLUMNS", {"columns": '["n.y"]'})
+    history.own()
+
+    def why(names: set[str] | None) -> str | None:
+        head = history.head()
+        assert head is not None
+        return why_names_taken(history, head, known(history), names)
+
+    assert why(names) is None
+    history.add("DROP COLUMNS", {"columns": '["N.y"]'})
+    history.add("ADD COLUMNS")
+    assert why(names) == "version 2 (DROP COLUMNS) of its table has taken a name that its result has"
+    assert why({"id"}) is None and why(None) == why(names)
+    history.add("REPLACE COLUMNS")
+    assert why({"id"}) == "version 4 (REPLACE COLUMNS) of its table has taken a name that its result has"

@@ -14,6 +14,7 @@ from tests.support.views import Kept
 
 pytestmark = [pytest.mark.slow, pytest.mark.anywhere]
 BY_KEYS = Table(key="id", policy=Policy(refresh="incremental"))
+MAPPED = {"delta.columnMapping.mode": "name"}
 
 
 @pytest.fixture(autouse=True)
@@ -161,3 +162,16 @@ def test_keys_that_a_table_pads_are_found(lake: Lake) -> None:
         lake.sql(act)
         follow(lake, named, counted)
     assert lake.said[-1] == "counted computes the rows of touched keys (id)."
+
+
+def test_a_mark_does_not_hide_that_a_name_belongs_to_another_column_of_the_view(lake: Lake) -> None:
+    """No change of the source reaches a row of the view, so that the runs would only record their position."""
+    lake.create("src", [(1, 1, "a"), (2, 2, "b")], "id int, k int, note string")
+    view, table = Kept("kept", "SELECT id, k FROM src WHERE k < 9"), Table(key="id", properties=MAPPED)
+    lake.materialize(view.asset, table)
+    for acts in (("DROP COLUMN k", "ADD COLUMN k INT"), ("DROP COLUMN k",)):
+        for act in acts:
+            lake.sql(f"ALTER TABLE {{kept}} {act}")
+        lake.sql("UPDATE {src} SET note = concat(note, 'x') WHERE id = 1")
+        lake.materialize(view.asset, table)
+        assert lake.rows("kept") == [(1, 1), (2, 2)]

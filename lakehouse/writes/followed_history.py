@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from lakehouse.cursor.cursor import Fresh, Known
 from lakehouse.cursor.mark import Position
+from lakehouse.cursor.since_base import why_names_taken
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote
 from lakehouse.difference.by_key import statement_by_key
@@ -37,6 +38,7 @@ from lakehouse.read.touched import Touched
 from lakehouse.spark.driver_rows import Local, compute_once, is_empty, matching
 from lakehouse.spark.fitting import check_new, fit, with_lacking
 from lakehouse.spark.table_version import TableVersion
+from lakehouse.spark.types import paths
 from lakehouse.writes.history_rows import (
     NEVER,
     Shape,
@@ -44,6 +46,7 @@ from lakehouse.writes.history_rows import (
     dropped_from,
     lay_out,
     refuse_other_shape,
+    refuse_taken,
     with_dropped,
 )
 
@@ -51,9 +54,12 @@ from lakehouse.writes.history_rows import (
 def open_run(spark: SparkSession, run: Run, shape: Shape, changes: SourceRead) -> tuple[Run, SourceRead]:
     """The run, whose table gets the key of the history's rows, and the changes with their times."""
     run = lay_out_run(run, shape, changes)
-    if run.head is not None:
-        stored = TableVersion.of(spark, run.ref, run.head).rows().columns
-        run = with_dropped(run, changes, stored, shape)
+    if (head := run.head) is not None:
+        stored = TableVersion.of(spark, run.ref, head).rows()
+        run = with_dropped(run, changes, stored.columns, shape)
+        if isinstance(run.cursor, Known) and not isinstance(changes.content, Everything):
+            names = paths(stored.schema) | fold(changes.source.columns)  # the run would add a column again
+            refuse_taken(run, why_names_taken(run.ref.log(lambda: spark), head, run.cursor, names))
     check_columns(run.name, shape, f"'{changes.name}'", changes.source.columns)
     changes = _with_times(spark, run, changes, shape)
     return replace(run, changes=(changes,)), changes

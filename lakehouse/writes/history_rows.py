@@ -292,9 +292,24 @@ def _refuse_again(run: Run, changes: SourceRead, again: Collection[str]) -> None
         raise WriteError.schema(
             run.name,
             dict.fromkeys(sorted(again), f"'{changes.name}' had dropped the column and has one of this name again"),
-            f"Materialize once with the run tag {GO_ON_FROM}{run.name}=now: the history takes the rows of the source "
-            f"as they are then.",
+            _TAKEN_NOW.format(tag=GO_ON_FROM + run.name),
         )
+
+
+def refuse_taken(run: Run, why: str | None) -> None:
+    """Refuses to go on from the changes alone where a name of the history's table may belong to another column.
+
+    Raises:
+        WriteError: `why` says that.
+    """
+    if why is not None:
+        raise WriteError(
+            f"The current rows of the history '{run.name}' may not be those of its last run: {why}.",
+            f"Nothing was written. {_TAKEN_NOW.format(tag=GO_ON_FROM + run.name)}",
+        )
+
+
+_TAKEN_NOW = "Materialize once with the run tag {tag}=now: the history takes the rows of the source as they are then."
 
 
 def _may_rename(commit: Commit, column: str) -> bool:

@@ -2,6 +2,7 @@
 
 from lakehouse.cursor.cursor import Known
 from lakehouse.cursor.walk import hides, readable_mark
+from lakehouse.delta.commit_info import COLUMN_CHANGES
 from lakehouse.delta.log import Head, Log, commits_between
 
 
@@ -29,7 +30,7 @@ def why_quarantine_differs(
     if commits is None:
         return f"commits of its quarantine '{quarantine}' after version {beside} were cleaned up"
     for commit in reversed(commits):
-        if hides(commit):
+        if hides(commit) or commit.operation in COLUMN_CHANGES:
             return f"version {commit.version} ({commit.operation}) changed its quarantine '{quarantine}'"
         mark = readable_mark(commit, quarantine)
         if mark is None or not mark.meets(partitions):

@@ -85,6 +85,10 @@ def test_a_quarantine_that_somebody_took_away_or_back_does_not_go_with_the_table
     assert why(history, table_at(5, 3)) == f"its quarantine '{NAME}' is at version 1, and was at 3"
     history.restore(0)
     assert why(history, table_at(5, 1)) == f"version 2 (RESTORE) changed its quarantine '{NAME}'"
+    history = quarantine(-1, 4)
+    history.add("DROP COLUMNS")
+    assert why(history, table_at(5, 1)) == f"version 2 (DROP COLUMNS) changed its quarantine '{NAME}'"
+    assert why(history, table_at(6, 2)) is None
 
 
 def test_commits_that_were_cleaned_up_may_have_been_anybody_s():

@@ -251,6 +251,18 @@ def test_a_column_that_a_result_gets_is_in_the_quarantine_too(source: Lake) -> N
     assert [row[0] for row in quarantined(source)] == [2, 3]
 
 
+@pytest.mark.slow
+def test_a_quarantine_whose_column_was_dropped_is_compared(source: Lake) -> None:
+    """Otherwise rows that no change touched would have no value there."""
+    table = Table(key="id", expect=POSITIVE, properties={"delta.columnMapping.mode": "name"})
+    source.materialize(copies, table)
+    for act in ("DROP COLUMN g", "ADD COLUMN g STRING"):
+        source.sql(f"ALTER TABLE {{copies_quarantine}} {act}")
+    source.sql("UPDATE {src} SET v = 7 WHERE id = 1")
+    source.materialize(copies, table)
+    assert source.sql("SELECT id, g FROM {copies_quarantine} ORDER BY id") == [(2, "a"), (3, "b")]
+
+
 def test_a_quarantine_takes_no_place_that_is_taken(source: Lake) -> None:
     source.create("copies_quarantine", [(1,)], "id int")
     with raises_code("FOREIGN_TABLE"):

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
+from lakehouse.delta.policy import Refresh
 from tests.histories.kinds import KINDS
+from tests.histories.names import edits, moves, steps_of
 
 KEYS = {
     "INT": "{n}",
@@ -62,7 +64,9 @@ class History:
         trusted: Whether the key `id` of the source is declared and trusted.
         kinds: The tables, by their names in `KINDS`.
         properties: The Delta properties that these tables declare.
-        steps: The statements before each run; `{back}` is the version before the newest.
+        steps: The statements before each run. `{back}` is the version before the newest, `{before}` the one at the run
+            before, `{former}` the one at the run before that. A statement on `{made}` is for each of the tables.
+        refresh: The policy of the tables: by "incremental", views compute the rows of touched keys however many.
     """
 
     source: str
@@ -70,6 +74,7 @@ class History:
     kinds: tuple[str, ...]
     properties: tuple[tuple[str, str], ...]
     steps: tuple[tuple[str, ...], ...]
+    refresh: Refresh = "auto"
 
 
 @dataclass(frozen=True)
@@ -208,24 +213,30 @@ def _properties(least: int = 0) -> st.SearchStrategy[tuple[tuple[str, str], ...]
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> History:
-    """A source of some form, one or two tables, and up to four steps of up to three acts."""
+def histories(draw: st.DrawFn, moving: st.SearchStrategy[bool] = st.booleans()) -> History:
+    """A source of some form, one or two tables, and up to four steps of up to three acts, which may move names."""
     key, (number, wide) = draw(st.sampled_from(list(KEYS))), draw(st.sampled_from(NUMBERS))
     words = Words(key, wide)
     layout = draw(st.sampled_from(LAYOUTS))
     day = ", day DATE GENERATED ALWAYS AS (CAST(at AS DATE))" if "day" in layout or draw(st.booleans()) else ""
     told = {"delta.enableChangeDataFeed": "true", "delta.enableTypeWidening": "true"} | dict(draw(_properties()))
-    columns = f"id {key}, g {draw(st.sampled_from(GROUPS))}, v {number}, at TIMESTAMP_NTZ, n STRUCT<x: INT, y: ARRAY<STRING>>{day}"
+    group, names = draw(st.sampled_from(GROUPS)), draw(moving)
+    if names:
+        told.setdefault(MAPPING, "name")
+    columns = f"id {key}, g {group}, v {number}, at TIMESTAMP_NTZ, n STRUCT<x: INT, y: ARRAY<STRING>>{day}"
     if "CLUSTER" in layout:  # Delta needs the statistics of these columns
         told.pop(INDEXED, None)
     listed = ", ".join(f"'{name}' = '{value}'" for name, value in told.items())
     first = f"{ADDED[0]} {_union(draw(_rows(words, 6)))}"
-    step = st.lists(_acts(words), min_size=1, max_size=3).map(lambda acts: tuple(each for act in acts for each in act))
-    steps = draw(st.lists(step, min_size=1, max_size=4))
+    kinds_of_acts = [_acts(words), moves(group, number, wide), moves(group, number, wide), edits()]
+    acts = st.sampled_from(kinds_of_acts[: 4 if names else 1]).flatmap(lambda kind: kind)
+    step = st.lists(acts, min_size=1, max_size=3).map(steps_of)
+    steps = [each for step in draw(st.lists(step, min_size=1, max_size=4)) for each in step]
     return History(
         source=f"CREATE TABLE {{src}} ({columns}) USING delta {layout} TBLPROPERTIES ({listed})",
         trusted=draw(st.booleans()),
         kinds=tuple(draw(st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=2, unique=True))),
-        properties=draw(_properties()),
+        properties=draw(_properties()) + ((MAPPING, "name"),) * names,
         steps=((first,), *steps),
+        refresh=draw(st.sampled_from(["auto", "incremental"])),
     )

@@ -15,7 +15,7 @@ class Kind:
     Args:
         asset: The asset that makes the table.
         key: The key of the table; empty if none is declared.
-        expected: The query over `{src}` that gives all expected rows.
+        expected: The query over `{src}` that gives all expected rows, in columns of the names that `holds` gives.
         holds: The query over the table `{made}` that must give the same rows.
     """
 
@@ -58,13 +58,15 @@ def view(name: str, key: tuple[str, ...], sql: str) -> Kind:
 _NET = "sum(CASE WHEN change_type IN ('insert', 'update_postimage') THEN 1 ELSE -1 END)"
 KINDS: Mapping[str, Kind] = {
     "merged": Kind(merged, ("id",), "SELECT id, g, v, at, n FROM {src}"),
-    "grouped": Kind(grouped, ("g",), "SELECT g, max(v), count(id) FROM {src} GROUP BY g"),
-    "sums": Kind(sums, ("g",), "SELECT g, count(*), sum(CAST(coalesce(v, 0) AS DECIMAL(12,4))) FROM {src} GROUP BY g"),
+    "grouped": Kind(grouped, ("g",), "SELECT g, max(v) AS top, count(id) AS ids FROM {src} GROUP BY g"),
+    "sums": Kind(
+        sums, ("g",), "SELECT g, count(*) AS c, sum(CAST(coalesce(v, 0) AS DECIMAL(12,4))) AS s FROM {src} GROUP BY g"
+    ),
     "archive": Kind(
         archive,
         (),
-        "SELECT id, g, v, n, 1 FROM {src}",
-        f"SELECT id, g, v, n, {_NET} FROM {{made}} GROUP BY id, g, v, n HAVING {_NET} <> 0",
+        "SELECT id, g, v, n, 1 AS net FROM {src}",
+        f"SELECT id, g, v, n, {_NET} AS net FROM {{made}} GROUP BY id, g, v, n HAVING {_NET} <> 0",
     ),
     "past": Kind(
         past, ("id",), "SELECT id, g, v, at, n FROM {src}", "SELECT id, g, v, at, n FROM {made} WHERE __END_AT IS NULL"

@@ -65,6 +65,18 @@ WHOLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ("id",),
     ),
     "piped": ("FROM orders |> WHERE amount > 10 |> SELECT id, amount", ("id",)),
+    "piped_columns": (
+        "FROM orders |> EXTEND amount AS a, customer AS c |> SET a = c + 1, status = 'x' |> DROP amount, tags, customer",
+        ("id",),
+    ),
+    "piped_own_name": ("WITH orders AS (SELECT id FROM orders WHERE amount > 9) FROM orders |> SELECT id", ("id",)),
+    "recursive": (
+        (
+            "WITH RECURSIVE steps(id, n) AS (SELECT id, 0 FROM orders WHERE amount > 9 UNION ALL "
+            "SELECT s.id, n + 1 FROM steps s WHERE n < 2) SELECT id, n FROM steps"
+        ),
+        ("id", "n"),
+    ),
     "windowed": (
         (
             "SELECT session_window(timestamp_seconds(o.amount * 600), '1 hour').start AS hour, count(*) AS n "

@@ -14,8 +14,8 @@ from lakehouse.views.algebra import Place
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.grouping import has_aggregate
 from lakehouse.views.sql.parsing import CALLED, Parsed, is_table_name, parse, require_known_calls
-from lakehouse.views.sql.tokens import Token, tokens
-from lakehouse.views.sql.words import Text, cut, of_the_run, span_of
+from lakehouse.views.sql.tokens import tokens
+from lakehouse.views.sql.words import Text, cut, of_the_run, span_of, tables_in
 from lakehouse.views.view_text import NotFollowedError, Reason
 
 
@@ -47,8 +47,7 @@ def look_through(text: str) -> Look:
     try:
         parsed = parse(words)
     except NotFollowedError as error:
-        tables = {place: name for place, name in _tables(words.tokens) if name not in _ctes(words.tokens)}
-        return Look(words, tables, None, error.reason)
+        return Look(words, tables_in(words.tokens), None, error.reason)
     why = why_not_followed(parsed)
     try:
         require_known_calls(parsed)
@@ -68,66 +67,6 @@ def refuse_user(look: Look, schemas: Mapping[str, Mapping[str, str]]) -> None:
     for before, token in zip((None, *look.words.tokens), look.words.tokens, strict=False):
         if token.is_word("USER") and not (before is not None and (before.is_symbol(".") or before.is_word("AS"))):
             raise of_the_run("user", look.words.of_token(token))
-
-
-_AFTER_TABLE = (
-    *("ANTI", "CLUSTER", "CROSS", "DISTRIBUTE", "EXCEPT", "FULL", "GROUP", "HAVING", "INNER", "INTERSECT", "JOIN"),
-    *("LATERAL", "LEFT", "LIMIT", "MINUS", "NATURAL", "OFFSET", "ON", "ORDER", "PIVOT", "QUALIFY", "RIGHT", "SELECT"),
-    *("SEMI", "SORT", "UNION", "UNPIVOT", "USING", "WHERE", "WINDOW"),
-)
-"""Words after a table that are not its alias."""
-_NO_TABLE = ("LATERAL", "SELECT", "TABLE", "VALUES")
-"""Words after FROM, JOIN or a comma that are not tables."""
-_WITH_FROM = ("EXTRACT", "OVERLAY", "SUBSTR", "SUBSTRING", "TRIM")
-"""Functions that have FROM between their arguments."""
-
-
-def _ctes(words: tuple[Token, ...]) -> frozenset[str]:
-    """The names of common table expressions among the words: `name AS (`."""
-    triples = zip(words, words[1:], words[2:], strict=False)
-    return frozenset(
-        name.value.lower() for name, as_, bracket in triples if as_.is_word("AS") and bracket.is_symbol("(")
-    )
-
-
-def _tables(words: tuple[Token, ...]) -> Iterator[tuple[Place, str]]:
-    """The tables after FROM and JOIN, and after commas in their lists, of a text whose grammar is not known."""
-    functions, lists = list[bool](), list[bool]()
-    in_list = False
-    for place, token in enumerate(words):
-        before = words[place - 1] if place else None
-        if token.is_symbol("("):
-            functions.append(before is not None and before.is_word(*_WITH_FROM))
-            lists.append(in_list)
-            in_list = False
-        elif token.is_symbol(")") and functions:
-            functions.pop()
-            in_list = lists.pop()
-        elif token.is_word("FROM", "JOIN", "TABLE"):
-            is_distinct = before is not None and before.is_word("DISTINCT")
-            if not is_distinct and not (functions and functions[-1]):
-                in_list = True
-                yield from _table_at(words, place + 1)
-        elif token.is_symbol(",") and in_list:
-            yield from _table_at(words, place + 1)
-        elif token.is_word(*_AFTER_TABLE):
-            in_list = False
-
-
-def _table_at(words: tuple[Token, ...], at: int) -> Iterator[tuple[Place, str]]:
-    """The table that the words from `at` on name, if they name one."""
-    first, parts = at, list[str]()
-    while at < len(words) and words[at].is_name:
-        parts.append(words[at].value)
-        at += 1
-        if at >= len(words) or not words[at].is_symbol("."):
-            break
-        at += 1
-    after = words[at] if at < len(words) else None
-    if not parts or words[first].is_word(*_NO_TABLE) or (after is not None and after.is_symbol("(")):
-        return
-    has_alias = after is not None and after.is_name and not after.is_word(*_AFTER_TABLE)
-    yield Place(words[first].start, words[at - 1].end, has_alias), ".".join(parts).lower()
 
 
 def own_alias(text: str, place: Place) -> str:

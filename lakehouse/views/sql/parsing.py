@@ -76,7 +76,8 @@ def _tables(node: Expr, ctes: frozenset[str]) -> Iterator[exp.Table]:
     """The tables that a part of the tree names."""
     common: exp.With | None = node.args.get("with_")
     for cte in common.expressions if common else ():
-        yield from _tables(cte.this, ctes)
+        own = {cte.alias.lower()} if common is not None and common.args.get("recursive") else set[str]()
+        yield from _tables(cte.this, ctes | own)
         ctes |= {cte.alias.lower()}
     if isinstance(node, exp.Table) and is_table_name(node) and (node.args.get("db") or node.name.lower() not in ctes):
         yield node

@@ -1,7 +1,7 @@
-"""The words of a text and their places, and the refusal of words that no view may have, wherever they are."""
+"""The words of a text and their places, the refusal of words that no view may have, and the tables that they name."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -199,3 +199,147 @@ def of_the_run(name: str, place: TextPlace | None) -> ViewError:
     what = f"{name} gives another value in each run, so rows that no change touches would be wrong"
     remedy = "Keep the moment in a column of a source, or give it as a named parameter, :name."
     return ViewError("VIEW_NOT_DETERMINISTIC", what, place, remedy)
+
+
+_ENDS_LIST = (
+    *("CLUSTER", "DISTRIBUTE", "EXCEPT", "GROUP", "HAVING", "INTERSECT", "LIMIT", "MINUS", "OFFSET", "ORDER"),
+    *("QUALIFY", "SELECT", "SORT", "UNION", "WHERE", "WINDOW"),
+)
+"""Words after which a comma no longer lists tables."""
+_AFTER_TABLE = (
+    *_ENDS_LIST,
+    *("ANTI", "CROSS", "FULL", "INNER", "JOIN", "LATERAL", "LEFT", "NATURAL", "ON", "PIVOT", "RIGHT", "SEMI"),
+    *("UNPIVOT", "USING"),
+)
+"""Words after a table that are not its alias."""
+_NO_TABLE = ("LATERAL", "SELECT", "TABLE", "VALUES")
+"""Words after FROM, JOIN or a comma that are not tables."""
+_WITH_FROM = ("EXTRACT", "OVERLAY", "SUBSTR", "SUBSTRING", "TRIM")
+"""Functions that have FROM between their arguments."""
+_BEFORE_QUERY = ("AS", "LEVEL", "MAX", "RECURSION")
+"""Words between the name of a common table expression and the brackets around its query."""
+
+
+def tables_in(words: Sequence[Token]) -> dict[Place, str]:
+    """The tables that the words of a text of unknown grammar name: after FROM, JOIN and TABLE, in their order.
+
+    In lower case, without common table expressions.
+    """
+    common = list(_common_in_reach(words))
+    named = (each for at in _places(words) if (each := _table_at(words, at)) is not None)
+    return {place: name for at, place, name in named if name not in common[at]}
+
+
+def _places(words: Sequence[Token]) -> Iterator[int]:
+    """Where a table may stand: after FROM, JOIN and TABLE, and after commas in the lists that FROM and JOIN begin."""
+    functions, lists = list[bool](), list[bool]()
+    in_list = False
+    for place, token in enumerate(words):
+        before = words[place - 1] if place else None
+        if token.is_symbol("("):
+            functions.append(before is not None and before.is_word(*_WITH_FROM))
+            lists.append(in_list)
+            in_list = False
+        elif token.is_symbol(")") and functions:
+            functions.pop()
+            in_list = lists.pop()
+        elif token.is_word("FROM", "JOIN", "TABLE"):
+            is_distinct = before is not None and before.is_word("DISTINCT")
+            if not is_distinct and not (functions and functions[-1]):
+                in_list = True
+                yield place + 1
+        elif token.is_symbol(",") and in_list:
+            yield place + 1
+        elif token.is_word(*_ENDS_LIST) or _begins_operator(before, token) or _begins_view(before, token):
+            in_list = False
+
+
+def _begins_operator(before: Token | None, token: Token) -> bool:
+    """Whether a token is the second letter of `|>`, whose operators list columns."""
+    return token.is_symbol(">") and before is not None and before.is_symbol("|")
+
+
+def _begins_view(before: Token | None, token: Token) -> bool:
+    """Whether a token is VIEW of LATERAL VIEW, after which commas list columns, and not tables."""
+    return token.is_word("VIEW") and before is not None and before.is_word("LATERAL")
+
+
+def _table_at(words: Sequence[Token], at: int) -> tuple[int, Place, str] | None:
+    """The table that the words from `at` on name, with that place; None if they name none."""
+    first, parts = at, list[str]()
+    while at < len(words) and words[at].is_name:
+        parts.append(words[at].value)
+        at += 1
+        if at >= len(words) or not words[at].is_symbol("."):
+            break
+        at += 1
+    after = words[at] if at < len(words) else None
+    if not parts or words[first].is_word(*_NO_TABLE) or (after is not None and after.is_symbol("(")):
+        return None
+    has_alias = after is not None and after.is_name and not after.is_word(*_AFTER_TABLE)
+    return first, Place(words[first].start, words[at - 1].end, has_alias), ".".join(parts).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """The common table expression whose query a bracket holds: its name, and whether the query may name itself."""
+
+    name: str
+    is_recursive: bool
+
+
+def _common_in_reach(words: Sequence[Token]) -> Iterator[frozenset[str]]:
+    """The names of the common table expressions that each word can mean: not those whose query the word is in."""
+    ends, opened = dict[int, int](), list[int]()
+    for place, token in enumerate(words):
+        if token.is_symbol("("):
+            opened.append(place)
+        elif token.is_symbol(")") and opened:
+            ends[opened.pop()] = place
+    queries = {
+        begin: common
+        for place, token in enumerate(words)
+        if token.is_word("WITH")
+        for begin, common in _queries_after(words, place, ends)
+    }
+    around, names = list[tuple[frozenset[str], _Common | None]](), frozenset[str]()
+    for place, token in enumerate(words):
+        if token.is_symbol("("):
+            around.append((names, common := queries.get(place)))
+            names |= {common.name} if common is not None and common.is_recursive else set[str]()
+        elif token.is_symbol(")") and around:
+            names, common = around.pop()
+            names |= set[str]() if common is None else {common.name}
+        yield names
+
+
+def _queries_after(words: Sequence[Token], with_: int, ends: Mapping[int, int]) -> Iterator[tuple[int, _Common]]:
+    """The common table expressions of a WITH, each with the bracket that begins its query.
+
+    Each is `name [(column, ...)] [MAX RECURSION LEVEL number] [AS] (query)`.
+    """
+    at = with_ + 1
+    is_recursive = at < len(words) and words[at].is_word("RECURSIVE")
+    at += is_recursive
+    while at < len(words) and words[at].is_name:
+        name = words[at].value.lower()
+        at += 1
+        if at in ends and _is_of_columns(words, at, ends[at]):
+            at = ends[at] + 1
+        while at < len(words) and (words[at].is_word(*_BEFORE_QUERY) or words[at].kind is TokenKind.NUMBER):
+            at += 1
+        if at not in ends:
+            return
+        yield at, _Common(name, is_recursive)
+        at = ends[at] + 1
+        if at >= len(words) or not words[at].is_symbol(","):
+            return
+        at += 1
+
+
+def _is_of_columns(words: Sequence[Token], begin: int, end: int) -> bool:
+    """Whether brackets after the name of a common table expression hold its columns, and not its query."""
+    if end + 1 < len(words) and words[end + 1].is_word(*_BEFORE_QUERY):
+        return True
+    is_before_other = end + 1 < len(words) and words[end + 1].is_symbol("(")
+    return is_before_other and not words[begin + 1].is_symbol("(") and not words[begin + 1].is_word(*_QUERIES)

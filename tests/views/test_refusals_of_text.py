@@ -75,6 +75,7 @@ BY_THE_COLUMNS = [
 WHOLE = [
     # (the text, the words at the place of the reason)
     ("SELECT id FROM o ORDER BY id LIMIT 3 OFFSET 1", "LIMIT 3"),
+    ("SELECT id FROM o LIMIT 0", "LIMIT 0"),
     ("SELECT * FROM o PIVOT (sum(id), max(id) FOR st IN ('x', 'y'))", "PIVOT (sum(id), max(id) FOR st IN ('x', 'y'))"),
     ("SELECT a FROM VALUES (1), (2, 3) AS t(a)", "VALUES (1), (2, 3) AS t(a)"),
     ("SELECT id FROM range(3)", "range(3)"),

@@ -130,3 +130,11 @@ def test_a_row_that_somebody_else_deleted_comes_back(lake: Lake) -> None:
     lake.sql("UPDATE {orders} SET amount = 3 WHERE id = 2")
     lake.materialize(view.asset, view.table)
     assert sorted(lake.rows("largest")) == [(4, 4), (5, 5), (6, 6), (7, 7), (8, 8)]
+
+
+def test_limits_that_take_no_row_away_or_every_row_need_no_order() -> None:
+    by = View("SELECT id, amount FROM orders").check(SCHEMAS, KEYS).verdict.touch
+    for sql in ("SELECT id, amount FROM orders LIMIT ALL", "SELECT * FROM (SELECT id, amount FROM orders LIMIT all)"):
+        verdict = View(sql).check(SCHEMAS, KEYS).verdict
+        assert isinstance(verdict, ByKeys) and (verdict.touch, verdict.above) == (by, None), sql
+    assert not isinstance(View("SELECT id FROM orders LIMIT 0").check(SCHEMAS, KEYS).verdict, ByKeys)

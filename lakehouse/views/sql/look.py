@@ -118,8 +118,10 @@ def why_not_followed(parsed: Parsed) -> Reason | None:
 
 
 def _is_idle(cut: Expr) -> bool:
-    """Whether a LIMIT takes no row away, because the query has at most one row."""
+    """Whether a LIMIT takes no row away: LIMIT ALL, or that of a query of at most one row."""
     query, count = cut.parent, cut.args.get("expression")
+    if isinstance(cut, exp.Limit) and isinstance(count, exp.Var) and count.name.upper() == "ALL":
+        return True
     is_some = isinstance(count, exp.Literal) and count.is_int and int(count.name) > 0
     return is_some and query is not None and not query.args.get("offset") and _has_one_row(query)
 
@@ -139,13 +141,18 @@ def _has_one_row(query: Expr) -> bool:
 
 
 def _require_order(parsed: Parsed, cut: Expr) -> None:
-    """Refuses LIMIT without ORDER BY: Spark then takes any rows."""
+    """Refuses LIMIT without ORDER BY: Spark then takes any rows, unless it takes none."""
     query = cut.parent
-    if query is None or not query.args.get("order"):
+    if not _takes_none(cut) and (query is None or not query.args.get("order")):
         word = cut.key.upper()
         what = f"{word} without ORDER BY takes other rows in each run"
         remedy = f"Write ORDER BY before {word}, with enough columns to tell all rows apart."
         raise ViewError("VIEW_NOT_DETERMINISTIC", what, parsed.at(cut, word), remedy)
+
+
+def _takes_none(cut: Expr) -> bool:
+    """Whether a cut is LIMIT 0."""
+    return isinstance(cut, exp.Limit) and cut.expression == exp.Literal.number(0)
 
 
 def is_top(parsed: Parsed, node: Expr) -> bool:
@@ -160,6 +167,8 @@ def _reasons(parsed: Parsed, node: Expr) -> Iterator[Reason]:
     """The reasons why keys cannot follow changes through a part of the tree."""
     if (part := _PARTS.get(type(node))) is not None:
         yield Reason(part[0], parsed.at(node, part[1]))
+    if _takes_none(node) and node.parent is not None and not node.parent.args.get("order"):
+        yield Reason("LIMIT 0 takes no row", parsed.at(node, "LIMIT"))
     if isinstance(node, exp.Limit | exp.Offset | exp.Fetch) and not is_top(parsed, node):
         word = node.key.upper()
         yield Reason(f"{word} in a subquery takes its rows from all rows", parsed.at(node, word))

@@ -77,6 +77,10 @@ WHOLE: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
         ("id", "n"),
     ),
+    "cast_to_a_collation": (
+        ("SELECT min(status) AS s, count(*) AS n FROM orders GROUP BY CAST(status AS STRING COLLATE UTF8_LCASE)"),
+        ("s",),
+    ),
     "windowed": (
         (
             "SELECT session_window(timestamp_seconds(o.amount * 600), '1 hour').start AS hour, count(*) AS n "

@@ -127,6 +127,8 @@ def _name_functions(parsed: Parsed) -> None:
     for node in parsed.tree.walk():
         if isinstance(node, exp.DataType) and is_cut:  # the tree may have lost a length
             node.meta[REWRITTEN] = True
+        if isinstance(node, exp.DataType) and isinstance(collation := node.args.get("collate"), exp.Column):
+            node.set("collate", exp.Var(this=collation.name))  # a collation is no column
         name = parsed.text[node.meta["start"] : node.meta["end"] + 1] if "start" in node.meta else ""
         if isinstance(node, exp.Func) and name:
             node.meta[CALLED] = name.lower()

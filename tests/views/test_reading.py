@@ -81,7 +81,7 @@ join where nat_3 = nat_4
     "joins in brackets are joined": (
         """SELECT o.id FROM orders o JOIN (customers c JOIN nations n ON c.nat = n.nat) ON o.cust = c.id""",
         """
-join where cust_2 = id_8, nat_10 = nat_11
+join where nat_10 = nat_11, cust_2 = id_8
   inner orders o
   inner customers c
   inner nations n
@@ -193,7 +193,7 @@ EXCEPT ALL
     "each use of a common table expression has columns of its own": (
         """WITH t (k, s) AS (SELECT cust, sum(amount) FROM orders GROUP BY cust), u AS (SELECT * FROM t WHERE s > :low) SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k + 1""",
         """
-join where cust_2 = cust_10 + 1, sum_16 > :low
+join where sum_16 > :low, cust_2 = cust_10 + 1
   inner group by cust_2: sum_8=SUM(amount_4)
     orders orders
   inner group by cust_10: sum_16=SUM(amount_12)

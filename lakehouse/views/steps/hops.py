@@ -16,7 +16,7 @@ from lakehouse.views.equalities import key_pairs, on_equalities, rejects_null
 from lakehouse.views.plan import Image
 from lakehouse.views.steps.join_tree import Condition, JoinGraph, Tree, grow
 from lakehouse.views.steps.planning import EVER, Planning, label
-from lakehouse.views.steps.relations import KeyLimit, Relation, combine, print_sql, select, unite
+from lakehouse.views.steps.relations import KeyLimit, Relation, as_compared, combine, guard, print_sql, select, unite
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -242,6 +242,8 @@ class _Walk:
         need = self._needed_columns(item) | columns_in(
             *(each.expression for each in local), *(each for each, _ in conditions)
         )
+        used = (each.expression for each in local if each.on == (item if graph.is_left(item) else None))
+        limits = guard(limits, node, used, planning.facts.query.types)
         rows = planning.superset(planning, node, need & graph.columns[item], limits, self._images)
         rows = select(rows, rows.columns, _print_all(local))
         joined = combine(given, rows, [print_sql(each) for each, _ in conditions])
@@ -277,7 +279,10 @@ def _limit_by(
     computed = {f"key__{k}": print_sql(expression) for k, expression in given_keys.items()}
     why = f"on the way from {label(before)} to {label(node)}"
     step, name = planning.step(select(given, {*given.columns, *computed}, computed=computed), why)
-    keys = tuple((one.sought, f"key__{k}" if k in given_keys else one.given.name) for k, one in enumerate(pairs))
+    types = planning.facts.query.types
+    types = {**types} | {_of_on(name): kind for name, kind in types.items()}
+    sought = ((k, as_compared(one, types), one.given.name) for k, one in enumerate(pairs))
+    keys = tuple((one, f"key__{k}" if k in given_keys else name) for k, one, name in sought)
     return select(step, given.columns), (KeyLimit(name, keys, any(one.null_safe for one in pairs)),)
 
 

@@ -9,9 +9,26 @@ from dataclasses import dataclass
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
 
-from lakehouse.views.algebra import Join, Scan, SetOperation, Side, column, columns, columns_in, is_captured, substitute
-from lakehouse.views.equalities import Classes, on_equalities, without_coalesce
+from lakehouse.views.algebra import (
+    Extend,
+    Filter,
+    Generate,
+    Item,
+    Join,
+    Node,
+    Scan,
+    SetOperation,
+    Side,
+    column,
+    columns,
+    columns_in,
+    is_captured,
+    substitute,
+)
+from lakehouse.views.equalities import Classes, KeyPair, on_equalities, without_coalesce
 from lakehouse.views.plan import Found, Image, Restriction, SourceRows, Sql
+from lakehouse.views.sql.parsing import CALLED
+from lakehouse.views.sql.scopes import type_of
 
 NOTHING = "1 AS one_"
 """What a relation without columns selects: it shows only whether there is a row."""
@@ -138,6 +155,67 @@ def through(limits: tuple[KeyLimit, ...], by: Mapping[str, Expression]) -> tuple
         KeyLimit(limit.step, tuple((substitute(e, by), key) for e, key in limit.pairs), limit.null_safe)
         for limit in limits
     )
+
+
+def as_compared(pair: KeyPair, types: Mapping[str, str]) -> Expression:
+    """What a pair seeks; in brackets, as a computed value, if Spark converts a text to compare it, which may fail."""
+    given = type_of(pair.given, types)
+    is_converted = given not in (None, "string") and type_of(pair.sought, types) == "string"
+    return exp.Paren(this=pair.sought) if is_converted else pair.sought
+
+
+def guard(
+    limits: Iterable[KeyLimit], node: Node, conditions: Iterable[Expression], types: Mapping[str, str]
+) -> tuple[KeyLimit, ...]:
+    """Limits on a node of whose rows only those under conditions are used: for other rows no value is computed.
+
+    The query computes none there, and may rely on that: `CAST(value AS INT)` fails for most texts.
+    """
+    stored = _columns_of_table(node)
+    of_row = [each for each in conditions if columns_in(each) and columns_in(each) <= stored]
+    if not of_row:
+        return tuple(limits)
+
+    def value(expression: Expression) -> Expression:
+        if not columns_in(expression) or _never_fails(expression, types):
+            return expression
+        return exp.Case(ifs=[exp.If(this=exp.and_(*of_row, copy=True), true=expression.copy())])
+
+    return tuple(KeyLimit(one.step, tuple((value(e), key) for e, key in one.pairs), one.null_safe) for one in limits)
+
+
+_PARTS_OF_TIMES = frozenset(
+    {
+        *("date", "date_trunc", "day", "dayofmonth", "dayofweek", "dayofyear", "hour", "last_day", "minute", "month"),
+        *("quarter", "trunc", "weekday", "weekofyear", "year"),
+    }
+)
+
+
+def _never_fails(expression: Expression, types: Mapping[str, str]) -> bool:
+    """Whether an expression is a column, or a part of dates and times, by which Spark leaves out partitions."""
+    if isinstance(expression, exp.Column):
+        return True
+    if not all((types.get(name) or "").startswith(("date", "timestamp")) for name in columns_in(expression)):
+        return False
+    plain = (exp.Column, exp.Identifier, exp.Literal, exp.Paren, exp.Cast, exp.DataType)
+    nodes = list(expression.walk())
+    is_date = all(each.this is exp.DType.DATE for each in nodes if isinstance(each, exp.DataType))
+    return is_date and all(
+        isinstance(each, plain) or (isinstance(each, exp.Anonymous) and each.meta.get(CALLED) in _PARTS_OF_TIMES)
+        for each in nodes
+    )
+
+
+def _columns_of_table(node: Node) -> frozenset[str]:
+    """The columns of a node that are those of one table."""
+    match node:
+        case Scan(names=names):
+            return frozenset(names)
+        case Extend(node=below) | Filter(node=below) | Generate(node=below) | Join(items=(Item(node=below),)):
+            return _columns_of_table(below)
+        case _:
+            return frozenset()
 
 
 def of_branch(

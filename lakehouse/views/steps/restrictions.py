@@ -36,7 +36,17 @@ from lakehouse.views.algebra import (
 from lakehouse.views.equalities import KeyPair, equal_columns, key_pairs, rejects_null, without_coalesce
 from lakehouse.views.plan import Image, KeyFacts
 from lakehouse.views.steps.planning import Planning, is_one_row, label, scans_of
-from lakehouse.views.steps.relations import KeyLimit, limits_over, of_branch, of_join_item, print_sql, select, through
+from lakehouse.views.steps.relations import (
+    KeyLimit,
+    as_compared,
+    guard,
+    limits_over,
+    of_branch,
+    of_join_item,
+    print_sql,
+    select,
+    through,
+)
 from lakehouse.views.steps.simplify import harden
 from lakehouse.views.steps.supersets import superset
 
@@ -70,7 +80,8 @@ class Restrictions:
 
     def limit(self, node: Node, limits: tuple[KeyLimit, ...]) -> None:
         """Records which rows of each table below a node are needed for the node's rows that match limits."""
-        limits = self.planning.facts.sayable(limits)
+        facts = self.planning.facts
+        limits = facts.sayable(limits)
         match node:
             case Scan():
                 self.any_of[id(node)] = (*self.any_of.get(id(node), ()), limits)
@@ -82,8 +93,8 @@ class Restrictions:
             case Generate(node=below):
                 down = limits_over(limits, columns(below))
                 self._pass(below, limits, down, f"a list gives {self._words(limits)}")
-            case Filter(node=below):
-                self.limit(below, limits)
+            case Filter(node=below, where=where):
+                self.limit(below, guard(limits, below, filter(facts.can_say, where), facts.query.types))
             case Aggregation(node=below, groups=groups):
                 down = limits_over(limits, groups)
                 self._pass(below, limits, down, f"{self._words(limits)} is computed from many rows")
@@ -154,7 +165,7 @@ class Restrictions:
         rows = superset(self.planning, node, need, limits, self.images)
         rows = select(rows, keys, [print_sql(each) for each in local], keys)
         _, step = self.planning.step(rows, f"which rows of {label(other)} the rows of {label(node)} need")
-        of_step = tuple((one.sought, key) for one, key in zip(spoken, keys, strict=True))
+        of_step = tuple((as_compared(one, facts.query.types), key) for one, key in zip(spoken, keys, strict=True))
         return (KeyLimit(step, of_step, null_safe=any(one.null_safe for one in spoken)),)
 
     # joins
@@ -177,10 +188,9 @@ class Restrictions:
                 self._limit_parts(parts, limits)
                 return
         for item, of_item in zip(join.items, self._of_items(join, limits), strict=True):
-            one_row = is_one_row(item.node)
-            self._pass(
-                item.node, limits, of_item, "one value is computed from it" if one_row else "no equality links it"
-            )
+            used = filter(self.planning.facts.can_say, item.on if item.side is Side.LEFT else join.where)
+            why = "one value is computed from it" if is_one_row(item.node) else "no equality links it"
+            self._pass(item.node, limits, guard(of_item, item.node, used, types), why)
 
     def _of_items(self, join: Join, limits: tuple[KeyLimit, ...]) -> list[tuple[KeyLimit, ...]]:
         """The limits of each item: from those of the join, and then from item to item along its equalities.

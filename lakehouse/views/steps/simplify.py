@@ -65,13 +65,13 @@ def _filter(node: Node, where: tuple[Expression, ...]) -> Node:
 
 
 def _flat(join: Join) -> Join:
-    """A join without joins among its inner items."""
+    """A join without joins among its inner items, whose conditions come first: later ones may fail for other rows."""
     items: list[Item] = []
-    where = list(join.where)
+    where: list[Expression] = []
     for item in join.items:
         if item.side is Side.INNER and isinstance(item.node, Join):
             items.extend(item.node.items)
             where.extend(item.node.where)
         else:
             items.append(item)
-    return harden(Join(tuple(items), tuple(where)))
+    return harden(Join(tuple(items), (*where, *join.where)))

@@ -34,6 +34,7 @@ from lakehouse.views.steps.relations import (
     KeyLimit,
     Relation,
     combine,
+    guard,
     holds,
     limits_over,
     of_branch,
@@ -63,8 +64,9 @@ def superset(
             return generate_columns(
                 node, want, superset(planning, node.node, generator_inputs(node, want), down, images)
             )
-        case Filter():
-            rows = superset(planning, node.node, want, limits, images)
+        case Filter(node=below, where=where):
+            used = guard(limits, below, filter(planning.facts.can_say, where), planning.facts.query.types)
+            rows = superset(planning, below, want, used, images)
             return filter_rows(planning.facts, node, rows)
         case Aggregation() | Windows() | MarkJoin():
             return superset(planning, node.node, want, limits_over(limits, columns(node.node)), images)
@@ -150,8 +152,10 @@ def _of_join(
     of_start = of_items[start]
     if not of_start:
         planning.say_read_whole(join.items[start].node, "nothing limits it")
-    node = join.items[start].node
-    entry = Entry(lambda need: superset(planning, node, need, of_start, images))
+    item = join.items[start]
+    conditions = filter(planning.facts.can_say, item.on if item.side is Side.LEFT else join.where)
+    used = guard(of_start, item.node, conditions, types)
+    entry = Entry(lambda need: superset(planning, item.node, need, used, images))
     rows = reach(planning, join, {start: entry}, want, images)
     if join.items[start].side is Side.LEFT:
         rows += _without_item(planning, join, start, want, limits, images)

@@ -89,7 +89,7 @@ def status(root: Path) -> Answer:
         return _not_running(root, "no server", f"No Spark server is running for {root}.")
     if lock.holder() != SERVER:
         return _not_running(root, "one process", f"{lock.holder()} has {root} to itself.")
-    if state is None:
+    if state is None or not state.port:
         return _not_running(root, "changing", f"The Spark server of {root} is just starting or ending.")
     used = rendezvous.lock_of_users()
     is_idle = used.take()

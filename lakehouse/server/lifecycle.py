@@ -144,8 +144,8 @@ def _running(server: Server, answers: Callable[[ServerState], bool]) -> ServerSt
     if lock.holder() != SERVER:
         raise SetupError.server(server.root, f"{lock.holder()} has the root to itself.")
     state = rendezvous.state()
-    if state is None:
-        return "it is ending"
+    if state is None or not state.port:
+        return "it is just starting or ending"
     if state.fingerprint != server.fingerprint:
         return "it runs with other settings or versions"
     return state if answers(state) else "it does not answer"

@@ -99,8 +99,8 @@ class ServerState:
     """Where a server listens, for processes that may read the state file.
 
     Args:
-        port: Its port on loopback.
-        token: The server answers only requests with this token.
+        port: Its port on loopback; 0 while it starts.
+        token: The server answers only requests with this token; empty while it starts.
         fingerprint: A digest of its versions, jars and settings.
         supervisor: The process that ends the JVM when it is idle.
         jvm: The process that is the server.

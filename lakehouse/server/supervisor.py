@@ -59,6 +59,8 @@ def _leave(_signal: int, _frame: object) -> None:
 
 def _supervise(jvm: subprocess.Popen[bytes], order: Order, rendezvous: Rendezvous) -> str:
     """Returns when the server should end or has ended, with the reason."""
+    # Before it listens, so that it can be found and killed if this process is killed while the JVM starts.
+    rendezvous.write(ServerState(0, "", order.fingerprint, os.getpid(), jvm.pid))
     with rendezvous.log.open("rb") as log:
         port = port_of(jvm, log, _LISTENS_WITHIN)
     if port is None:

@@ -166,17 +166,34 @@ def test_one_whose_starter_died_before_it_listened_is_ended_when_it_does(
     until((tmp_path / "starts").exists)
     starter.kill()
     starter.join()
-    assert server.rendezvous.state() is None
+    assert status(server.root).value["state"] == "changing"
 
     def forgotten(rendezvous: Rendezvous) -> None:
         forget(rendezvous)
-        gate.touch()  # the server starts to listen only when `stop` has seen that there is no state
+        gate.touch()  # the server starts to listen only when `stop` has seen that it does not listen yet
 
     # The patch marks a moment inside `stop`, which sends no notice of it.
     monkeypatch.setattr(Rendezvous, "forget", forgotten)
     assert stop(server.root, now=True)
     assert not server.rendezvous.jvm().is_held()
     until(lambda: "it was told to end" in server.rendezvous.log.read_text())
+
+
+def test_one_whose_supervisor_was_killed_before_it_listened_can_be_ended(
+    server: Server, tmp_path: Path, java: Callable[[str], None]
+):
+    java("time.sleep(1000)")
+    starter = multiprocessing.get_context("spawn").Process(target=token_of, args=(server,))
+    starter.start()
+    until(lambda: (tmp_path / "starts").exists() and server.rendezvous.state() is not None)
+    state = server.rendezvous.state()
+    assert state is not None
+    os.kill(state.supervisor, signal.SIGKILL)
+    until(lambda: not is_alive(state.supervisor))
+    starter.kill()
+    starter.join()
+    assert stop(server.root)
+    assert not is_alive(state.jvm)
 
 
 def test_a_jvm_that_does_not_come_to_listen_is_given_up(tmp_path: Path):

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -86,19 +87,20 @@ def guard(session: SparkSession, root: Path) -> None:
         SetupError (SERVER): Another JVM has the root, or the session's JVM is out of reach, so that it cannot take the
             lock.
     """
-    if any(root.is_relative_to(locked) for locked in _locked_by(session)):
-        return
-    if is_connect(session):
+    locked = [each for each in _locked_by(session) if root.is_relative_to(each)]
+    if not locked and is_connect(session):
         raise SetupError.server(
             root,
             "this Spark Connect session is not one of the server of that root, and no lock keeps other JVMs from "
             "overwriting what it commits there. Nothing was written. Use LocalSpark(root=...) with this root or one "
             "above it, or give the tables a root on storage that is safe for several writers (abfss://..., hdfs://...).",
         )
-    for above in (root, *root.parents):
+    # The session's JVM may have a root above this one, and another JVM this one, or one between the two.
+    for above in takewhile(lambda each: each not in locked, (root, *root.parents)):
         if Rendezvous(above).jvm().is_held():
             raise SetupError.server(root, _has_it(Rendezvous(above).jvm()))
-    _take(session, root)
+    if not locked:
+        _take(session, root)
 
 
 def _locked_by(session: SparkSession) -> list[Path]:

@@ -13,11 +13,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from lakehouse.cli.spark import status
 from lakehouse.server import supervisor
+from lakehouse.server.connect import _connected
+from lakehouse.server.in_process import guard
 from lakehouse.server.lifecycle import Server, find_or_start, is_running, stop
 from lakehouse.server.rendezvous import Lock, Rendezvous, ServerState
 from lakehouse.server.settings import local_settings
@@ -333,6 +336,22 @@ def test_a_process_that_has_the_root_to_itself_is_named(server: Server):
     with raises_code("SERVER", match="process 4711 has the root to itself"):
         find_or_start(server, yes)
     lock.let_go()
+
+
+def test_a_server_does_not_write_to_a_root_below_its_own_that_another_one_has(server: Server):
+    below = Server(server.root / "silver", server.settings, server.idle)
+    for each in (server, below):
+        _, used = find_or_start(each, yes)
+        used.let_go()
+    session = SimpleNamespace(client=None)
+    _connected[server.root] = SimpleNamespace(session=session)  # type: ignore[assignment]
+    try:
+        guard(session, server.root / "gold")  # type: ignore[arg-type]
+        with raises_code("SERVER", match="its server has the root, and only one JVM may write to it"):
+            guard(session, below.root / "orders")  # type: ignore[arg-type]
+    finally:
+        del _connected[server.root]
+        stop(below.root)
 
 
 @pytest.mark.usefixtures("wrong_jars")

@@ -21,7 +21,7 @@ from lakehouse.errors import DefinitionError
 from lakehouse.errors.base import apart, clause, gathering
 from lakehouse.errors.views import ViewError, shown
 from lakehouse.read.changes import Changes
-from lakehouse.views.files.query_file import calling_file, path_beside
+from lakehouse.views.files.query_file import calling_file, path_beside, text_of
 from lakehouse.views.files.statement import Statement, expectations_of, name_of_view, query_of, read_statement
 from lakehouse.views.input_refusals import refuse_other_parameters
 from lakehouse.views.query import names_in
@@ -103,7 +103,7 @@ def _views_in(files: Iterable[Path], folder: Path) -> "list[_FileView]":
     for file in files:
         name = None
         with apart():
-            text = file.read_text(encoding="utf-8-sig")
+            text = text_of(file)
             name = name_of_view(text)
             view = _FileView.of(file, folder, text)
             if (other := views.get(view.name.lower())) is not None:

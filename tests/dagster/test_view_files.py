@@ -12,6 +12,7 @@ from lakehouse import Table, incremental, views_from
 from lakehouse.errors import DefinitionError
 from tests.support.dagster_house import House, failure, metadata
 from tests.support.lake import Lake
+from tests.support.raises import raises_code
 
 pytestmark = pytest.mark.served
 CUSTOMERS = """
@@ -162,3 +163,11 @@ def test_a_name_that_two_assets_have_is_refused_if_a_view_reads_it(tmp_path: Pat
         with pytest.raises(DefinitionError, match=r"A view reads raw\.orders, which may be"):
             views_from(tmp_path, specs=list(map(dg.AssetSpec, pair)))
     assert len(views_from(tmp_path, specs=[dg.AssetSpec(["raw", "orders"]), dg.AssetSpec("x"), dg.AssetSpec("X")])) == 1
+
+
+def test_a_file_that_is_not_in_utf_8_is_named(tmp_path: Path) -> None:
+    text = "CREATE MATERIALIZED VIEW copied AS\nSELECT 'Köln' AS city FROM orders"
+    (tmp_path / "copied.sql").write_text(text, encoding="latin-1")
+    with raises_code("VIEW_FILE", match=r"copied\.sql: the file is not in UTF-8\. Save the file as UTF-8") as raised:
+        views_from(tmp_path)
+    assert raised.value.line == 2  # type: ignore[attr-defined]

@@ -17,11 +17,11 @@ def read_query(path: str | Path, beside: str) -> ViewText:
             directory.
 
     Raises:
-        ViewError: There is no such file, or it holds a statement with a head.
+        ViewError: There is no such file, it is not in UTF-8, or it holds a statement with a head.
     """
     file = path_beside(path, beside)
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = text_of(file)
     except OSError as error:
         what, remedy = f"{path} cannot be read: {error.strerror}", "Name the file from the folder of the calling file."
         raise ViewError("VIEW_FILE", what, None, remedy) from error
@@ -34,6 +34,21 @@ def read_query(path: str | Path, beside: str) -> ViewText:
     last = next((token for token in reversed(sequence) if not token.is_symbol(";")), sequence[-1])
     begin = sequence[0].start
     return ViewText(text[begin : last.end], origin=origin.after(text, begin))
+
+
+def text_of(file: Path) -> str:
+    """The text of a SQL file.
+
+    Raises:
+        ViewError: The file is not in UTF-8.
+        OSError: The file cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        what, remedy = "the file is not in UTF-8", "Save the file as UTF-8."
+        raise ViewError("VIEW_FILE", what, None, remedy, file=str(file), line=line) from error
 
 
 def calling_file(frame: FrameType | None) -> str:

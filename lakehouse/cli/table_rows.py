@@ -1,11 +1,13 @@
 """`lakehouse show` and `lakehouse diff`: the rows of a table at a version, and those in which two versions differ."""
 
+import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import islice
+from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_place, add_table
@@ -63,7 +65,7 @@ def _rows_at(table: NamedTable, version: int, given: Namespace) -> list[dict[str
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it: times and decimals as text, times with a zone in UTC."""
+    """A value as JSON can hold it: times, decimals, NaN and infinities as text, times with a zone in UTC."""
     match value:
         case datetime():
             return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat(" ")
@@ -73,6 +75,8 @@ def _plain(value: Any) -> Any:
             return value.hex()
         case timedelta():
             return str(value)
+        case float() if not isfinite(value):  # json would write a word that is no JSON
+            return json.dumps(value)
         case list() | tuple():  # a map is a list of pairs
             return [_plain(each) for each in cast("list[Any]", value)]
         case dict():

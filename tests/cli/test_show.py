@@ -77,3 +77,8 @@ def test_show_says_version_and_rows_and_refuses_what_is_not_there(
         with pytest.raises(SystemExit):
             main(["show", *words, *root])
         assert sentence in capsys.readouterr().err
+
+
+def test_a_number_that_json_does_not_know_is_a_text() -> None:
+    numbers = [_plain(float(number)) for number in ("nan", "inf", "-inf", "1.5")]
+    assert json.loads(json.dumps(numbers, allow_nan=False)) == ["NaN", "Infinity", "-Infinity", 1.5]

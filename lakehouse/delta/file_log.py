@@ -84,8 +84,8 @@ class FileLog:
         return Size(0, 0) if opened is None else opened.size
 
     def first_rows(self, version: int, most: int) -> list[dict[str, Any]] | None:
-        """Some rows of a version; None if the table has a feature whose rows deltalake may misread."""
-        table = self._at(version)
+        """Some rows of a version; None if it is gone, or the table has a feature whose rows deltalake may misread."""
+        table = self._if_kept(version)
         protocol = None if table is None else table.protocol()
         if table is None or protocol is None or protocol.min_reader_version == _MAPS_COLUMNS:
             return None
@@ -97,7 +97,7 @@ class FileLog:
         return pa.table(query.read_all()).to_pylist()
 
     def live_rows(self, version: int) -> int | None:
-        delta = self._at(version)
+        delta = self._if_kept(version)
         if delta is None:
             return None
         counts = table_from(delta.get_add_actions()).column("num_records")
@@ -253,6 +253,13 @@ class FileLog:
         if self._newest is None or self._newest.version() != version:
             self._newest = self._open(version)
         return self._newest
+
+    def _if_kept(self, version: int) -> DeltaTable | None:
+        """The table at a version; None if it cannot be opened, as after a cleanup that left some of its commits."""
+        try:
+            return self._at(version)
+        except UnreadableLogError:
+            return None
 
     def _open(self, version: int | None = None) -> DeltaTable | None:
         opened = self._open_at(version)

@@ -330,6 +330,16 @@ def test_a_version_has_the_same_types_whenever_it_is_read(tmp_path: Path) -> Non
     assert all(schema is not None and schema.types == found[0].types for schema in found)
 
 
+def test_a_version_whose_checkpoint_was_cleaned_up_is_gone_and_the_log_is_not_damaged(tmp_path: Path) -> None:
+    for value in range(4):
+        write_deltalake(tmp_path, pa.table({"id": [value]}), mode="append")
+    DeltaTable(tmp_path).create_checkpoint()
+    (tmp_path / "_delta_log" / f"{0:020}.json").unlink()
+    log = FileLog(Location(str(tmp_path)), "events")
+    assert (log.live_rows(2), log.first_rows(2, 9)) == (None, None)
+    assert log.live_rows(3) == 4
+
+
 @pytest.mark.parametrize("feature", ["geospatial", "of-tomorrow"])
 def test_a_feature_that_deltalake_does_not_know_is_named(tmp_path: Path, feature: str) -> None:
     write_deltalake(str(tmp_path / "t"), pa.table({"id": [1]}))

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -13,6 +13,8 @@ from pyspark.sql import DataFrame
 
 from lakehouse import Append, Changes, DeltaIOManager, LocalSpark, Merge, Policy, Table
 from lakehouse.cli.main import main
+from lakehouse.cli.runs.launch import rebuilding
+from lakehouse.spark.table_version import TableRef
 from tests.support.marked_tables import append
 
 MODULE = "shop_to_rebuild"
@@ -94,3 +96,12 @@ def test_a_table_that_no_run_could_make_again_or_that_others_rely_on_is_not_rebu
             main(["run", *words, "--rebuild", "-m", MODULE])
         assert why in capsys.readouterr().err
         assert (tmp_path / "lake" / "copies" / "_delta_log").is_dir()
+
+
+def test_a_table_below_a_root_with_a_scheme_is_put_aside_too(tmp_path: Path) -> None:
+    path = tmp_path / "copies"
+    (path / "_delta_log").mkdir(parents=True)
+    table: Any = SimpleNamespace(ref=TableRef.at_path("copies", f"file://{path}"))
+    with rebuilding([table]):
+        assert not path.exists()
+    assert path.is_dir()

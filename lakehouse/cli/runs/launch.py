@@ -225,7 +225,8 @@ def _beside(path: Path) -> Path:
 @contextmanager
 def rebuilding(tables: "Sequence[AssetTable]") -> Generator[None]:
     """Puts tables and their quarantines aside while a run makes them anew, and puts back what it does not make."""
-    paths = [Path(path) for table in tables if table.ref is not None and (path := table.ref.path) is not None]
+    refs = (table.ref for table in tables)
+    paths = [Path(ref.files.path) for ref in refs if ref is not None and ref.files is not None]
     aside = [(path, each) for path in paths for each in (path, path.with_name(path.name + SUFFIX)) if each.is_dir()]
     for _, each in aside:
         each.rename(_beside(each))

@@ -68,7 +68,7 @@ class DeltaSources(dg.Component, dg.Resolvable, dg.Model):
         root = None if self.root is None else address_of(self.root, context.project_root)
         tables = _tables_below(root, self.root) if self.tables is None else self.tables
         lakes = context.component_tree.get_all_components(Lakehouse)
-        lake = address_of(lakes[0].root, context.project_root) if len(lakes) == 1 else None
+        lake = address_of(lakes[0].environment.root, context.project_root) if len(lakes) == 1 else None
         return dg.Definitions(assets=[self._spec(table, root, lake) for table in tables])
 
     def _spec(self, table: SourceTable, root: str | None, lake: str | None) -> dg.AssetSpec:

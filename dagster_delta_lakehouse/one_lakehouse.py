@@ -122,7 +122,7 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         from lakehouse import DeltaIOManager
 
-        here = self._environment()
+        here = self.environment
         root = address_of(here.root, context.project_root)
         spark = (here.spark or self.spark).resource(root)
         options = self.storage_options if here.storage_options is None else here.storage_options
@@ -137,7 +137,8 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
             resources={"spark": spark, "io_manager": manager}, executor=self._executor(), metadata=self._additions()
         )
 
-    def _environment(self) -> EnvironmentAttributes:
+    @property
+    def environment(self) -> EnvironmentAttributes:
         """The environment that the variable chooses, if the component has environments; else the component's root."""
         name = os.environ.get(ENVIRONMENT)
         if not name or not self.environments:

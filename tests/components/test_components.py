@@ -238,6 +238,17 @@ def test_sources_show_the_columns_of_their_logs(tmp_path: Path):
     assert assets["raw/orders"].group_name == "raw"
 
 
+def test_sources_show_the_columns_of_the_environment_that_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_deltalake(tmp_path / "here" / "orders", ROWS)
+    write_deltalake(tmp_path / "there" / "orders", pa.table({"order_id": [1]}))
+    lake = LAKE.replace("root: lake", f"root: {tmp_path}/here, environments: {{other: {{root: {tmp_path}/there}}}}")
+    yaml = "type: dagster_delta_lakehouse.DeltaSources\nattributes: {tables: [{asset: orders}]}\n"
+    monkeypatch.setenv("LAKEHOUSE_ENV", "other")
+    with lakehouse_of({"lake/defs.yaml": lake, "raw/defs.yaml": yaml}) as definitions:
+        columns = assets_of(definitions)["orders"].metadata["dagster/column_schema"].columns
+    assert [column.name for column in columns] == ["order_id"]
+
+
 def test_sources_below_the_root_of_the_lakehouse_show_their_columns_too(tmp_path: Path):
     write_deltalake(tmp_path / "raw" / "orders", ROWS)
     lake = LAKE.replace("root: lake", f"root: {tmp_path}")

@@ -77,8 +77,10 @@ class Location:
 
     @classmethod
     def of_root(cls, root: str, options: Mapping[str, str] | None = None) -> Self:
-        """The location of a root as a user writes it, perhaps with `~` or relative; on a branch, the branch's root."""
-        location = cls(root if scheme_of(root) is not None else str(Path(root).expanduser().absolute()), options)
+        """The location of a root as a user writes it, perhaps with `~`, `..` or relative; on a branch, the branch's."""
+        # Without `..`: roots are compared by their names, and so are the files that upkeep lists for VACUUM.
+        is_path = scheme_of(root) is None
+        location = cls(os.path.normpath(Path(root).expanduser().absolute()) if is_path else root, options)
         name = branch_here()
         return location if name is None else location.branch(name)
 

@@ -1,5 +1,7 @@
 """Whose files an address names, and whether this process may read a log there."""
 
+from pathlib import Path
+
 import pytest
 
 from lakehouse import DeltaIOManager, LocalSpark, Table
@@ -95,6 +97,15 @@ def test_a_branch_is_beside_the_root_and_moves_all_that_goes_by_the_root(root: s
     assert not own.address.startswith(f"{trunk.address.rstrip('/')}/")
     assert DeltaIOManager(spark=LocalSpark(root=root), root=root).location == own
     assert own.storage is not Storage.FILES or str(LocalSpark(root=root).directory) == own.path
+
+
+def test_a_root_has_one_name_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.delenv(BRANCH, raising=False)
+    for root in ("../lake", f"{tmp_path}/project/../lake", "./x/../../lake/"):
+        assert Location.of_root(root) == Location(f"{tmp_path}/lake"), root
+        assert LocalSpark(root=root).directory == tmp_path / "lake", root
 
 
 @for_each("root", ["/", "s3a://bucket", "s3a://bucket/", "file:///", "abfss://container@account.dfs.core.windows.net/"])

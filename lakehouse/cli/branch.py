@@ -2,11 +2,9 @@
 
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from html import escape
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.command import (
@@ -18,7 +16,6 @@ from lakehouse.cli.command import (
     add_target,
     definitions,
     no_such,
-    write_page,
 )
 from lakehouse.cli.pages.screen import span, working_beside
 from lakehouse.cli.table_rows import MOST, diff_of, key_in
@@ -191,31 +188,7 @@ def _run_compare(given: Namespace) -> Answer:
     lines.append(f"{differing} of {count_of(len(compared), 'table')} {verb} from where {given.name} began.")
     fails = any(each.problem is not None or each.differs.get(given.fail_on, False) for each in compared)
     value = {"branch": given.name, "tables": [_as_value(each, values=given.values) for each in compared]}
-    if given.html is not None:
-        write_page(given.html, _page(lines[-1], compared, values=given.values))
-        return Answer(None, f"{lines[-1]} {given.html}", code=int(fails))
-    text = "\n".join(part for line in lines for part in wrap(line, 80, subsequent_indent="    "))
-    return Answer(value, text, code=int(fails))
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>{title}</title>
-<style>body {{ max-width: 60rem; margin: 2rem auto; font: 1rem/1.5 system-ui, sans-serif }}</style></head>
-<body><h1>{title}</h1>
-{tables}
-</body></html>
-"""
-
-
-def _page(title: str, compared: Sequence[TableComparison], *, values: bool) -> str:
-    """The comparison for a browser; tables that differ are unfolded."""
-    tables = list[str]()
-    for each in compared:
-        headline, *lines = map(escape, each.lines(values=values))
-        rest = "\n".join(lines)
-        is_open = " open" * (each.differs["any"] or each.problem is not None)
-        tables.append(f"<details{is_open}><summary>{headline}</summary><pre>{rest}</pre></details>")
-    return _PAGE.format(title=escape(title), tables="\n".join(tables))
+    return Answer(value, "\n".join(lines), code=int(fails))
 
 
 def _as_value(compared: TableComparison, *, values: bool) -> dict[str, Any]:

@@ -90,21 +90,9 @@ def add_page(parser: ArgumentParser) -> None:
     """The arguments that ask for a page, or for one document, instead of text."""
     more = parser.add_mutually_exclusive_group()
     more.add_argument(
-        "--html", metavar="FILE", type=Path, help="write one page that needs nothing else, to be mailed or served"
+        "--html", metavar="FILE", type=Path, help="write the text as one HTML file, to be mailed or served"
     )
     more.add_argument("--json", action="store_true", help="print one JSON document")
-
-
-def write_page(file: Path, page: str) -> None:
-    """Writes a page for a browser.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
-    try:
-        file.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
 
 
 def document(text: str) -> Any:

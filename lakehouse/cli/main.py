@@ -5,11 +5,16 @@ import os
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
 from lakehouse.cli.command import Answer, Command, UsageError, no_such
 from lakehouse.delta.location import BRANCH
 from lakehouse.errors import LakehouseError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "adopt": (
@@ -132,6 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _print_answer(answer: Answer, given: Namespace) -> int:
     if given.json:
         sys.stdout.write(json.dumps(answer.value, indent=2) + "\n")
+    elif getattr(given, "html", None) is not None and answer.text:
+        _write_page(answer.text, given.html)
     elif isinstance(answer.text, str):
         sys.stdout.write(f"{answer.text}\n" * bool(answer.text))
     else:
@@ -139,3 +146,13 @@ def _print_answer(answer: Answer, given: Namespace) -> int:
 
         show(answer.text, sys.stdout)
     return answer.code
+
+
+def _write_page(page: "str | RenderableType", file: Path) -> None:
+    from lakehouse.cli.pages.screen import as_html
+
+    try:
+        file.write_text(as_html(page), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
+    sys.stdout.write(f"{file}\n")

@@ -4,16 +4,14 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakehouse.cli.command import Answer, Command, add_page, add_place, definitions, target, write_page
+from lakehouse.cli.command import Answer, Command, add_page, add_place, definitions, target
 from lakehouse.cli.graph import Comparisons, behind, comparisons, groups_in_order
 from lakehouse.cli.pages.status_page import StatusPage
 from lakehouse.cli.tables import logs_of, readable_logs
 from lakehouse.cursor.digests import Code
 from lakehouse.cursor.unread import TableState
-from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import LakehouseError
 from lakehouse.status.lakehouse_status import Declarations, TableReport, lakehouse_status
 from lakehouse.status.table_status import TableStatus
@@ -38,7 +36,7 @@ def _run_status(given: Namespace) -> Answer:
         page = _of_definitions(definitions(given), target(given).words)
     else:
         page = StatusPage(lakehouse_status(logs_of(given), _now()), Comparisons({}, "no definitions are loaded"))
-    return _answer(page) if given.html is None else _write_page(page, given.html)
+    return _answer(page)
 
 
 def _now() -> int:
@@ -64,14 +62,6 @@ def _code(page: StatusPage) -> int:
     is_wrong = any(status.state in _WRONG for status in page.statuses)
     differs = any(comparison.equal is False for comparison in page.compared.by_table.values())
     return int(is_wrong or differs)
-
-
-def _write_page(page: StatusPage, file: Path) -> Answer:
-    """Writes the page for a browser."""
-    from lakehouse.cli.pages.status_report import status_report
-
-    write_page(file, status_report(page.lakehouse, page.compared.by_table))
-    return Answer(None, f"{count_of(len(page.lakehouse.tables), 'table')}: {file}", code=_code(page))
 
 
 def _value(table: TableReport, compared: Comparisons) -> dict[str, Any]:

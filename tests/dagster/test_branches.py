@@ -283,12 +283,8 @@ def test_compare_tells_rows_columns_and_schema_and_shows_values_only_if_asked(
         page = lake.root.parent / "page.html"
         assert main(["compare", "fix", *command, "--html", str(page), "--fail-on", "any"]) == 1
         html = page.read_text()
-        assert [line in html for line in ("<h1>1 of 10 tables differs from where fix began.</h1>", "7777")] == [
-            True,
-            False,
-        ]
-        assert "<details open><summary>orders: 1 different, 1 only here, 1 only there</summary>" in html
-        assert "<details><summary>totals: the same rows</summary>" in html
+        assert "1 of 10 tables differs from where fix began." in html and "7777" not in html
+        assert "orders: 1 different, 1 only here, 1 only there" in html and "totals: the same rows" in html
         assert "  + column note &quot;string&quot;" in html
         assert main(["compare", "fix", "totals", *command, "--fail-on", "any"]) == 0
         assert main(["compare", "fix", "orders", *command, "--values", "--json", "--fail-on", "schema"]) == 1

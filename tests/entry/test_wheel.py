@@ -127,7 +127,7 @@ def test_the_wheel_holds_the_library_its_data_and_nothing_else(wheel: Path):
     template = PROJECT / "dagster_delta_lakehouse" / "template"
     written = {path.relative_to(PROJECT).as_posix() for path in template.rglob("*") if path.is_file()}
     written = {name for name in written if "__pycache__" not in name}
-    data = {"lakehouse/py.typed", "lakehouse/server/log4j2.properties", "lakehouse/cli/pages/status_report.html"}
+    data = {"lakehouse/py.typed", "lakehouse/server/log4j2.properties"}
     packaged = sources | written | data
     assert {name for name in names if name.startswith(tuple(f"{package}/" for package in PACKAGES))} == packaged
 

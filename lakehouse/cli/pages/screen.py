@@ -17,6 +17,8 @@ from rich.text import Text
 
 _PIPE = 10_000
 """The width of an output that is not a terminal, in columns: nothing is wrapped there."""
+_HTML = 160
+"""The width of an HTML file, in columns."""
 _ASCII = str.maketrans(
     {"●": "*", "○": "o", "◌": ".", "◐": "%", "✔": "+", "✖": "x", "━": "=", "╌": "-", "─": "-", "→": ">"}
 ) | (str.maketrans({"│": "|", "├": "|", "└": "`", "╭": "+", "╮": "+", "╰": "+", "╯": "+", "·": "-", "…": "~"}))
@@ -54,6 +56,15 @@ def render(shown: RenderableType, width: int = _PIPE, colors: str | None = None)
     )
     console.print(shown)
     return "".join(f"{line.rstrip()}\n" for line in buffer.getvalue().splitlines())
+
+
+def as_html(shown: RenderableType) -> str:
+    """A page as one HTML file that needs no other file."""
+    console = Console(
+        file=StringIO(), record=True, width=_HTML, force_terminal=True, highlight=False, markup=False, emoji=False
+    )
+    console.print(shown)
+    return console.export_html()
 
 
 def grid(*headings: str, right: Iterable[str] = (), folding: Iterable[str] = ()) -> Table:

@@ -26,7 +26,7 @@ from lakehouse.cli.pages.screen import (
 from lakehouse.cli.pages.table_pages import holding
 from lakehouse.cursor.unread import TableState
 from lakehouse.delta.commit_info import count_of
-from lakehouse.status.lakehouse_status import LakehouseStatus
+from lakehouse.status.lakehouse_status import RECENT, LakehouseStatus
 from lakehouse.status.table_status import NewCode, SourcePosition, TableStatus
 
 _SHOWN = 3
@@ -152,6 +152,12 @@ class StatusPage:
                 yield Text(f"{status.name}: {waiting(status.new_code)}.")
             if status.disagreement is not None:
                 yield Text(f"{status.name} {status.disagreement}.", WAITING)
+        for table in self.lakehouse.tables:
+            if table.problem is not None:
+                yield Text(f"Readers and upkeep of {table.status.name} are not known: {table.problem}", WRONG)
+            for lost in table.lost:
+                attempts = f"{count_of(lost.attempts, 'attempt')} in {count_of(RECENT.days, 'day')}"
+                yield Text(f"{lost.writer} lost {attempts} to {lost.rival}, and repeated it.", QUIET)
         for holder in self.lakehouse.holders:
             yield Text(holding(holder, self.now), WAITING)
         yield from self._due_lines()

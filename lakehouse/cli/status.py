@@ -73,7 +73,6 @@ def _value(table: TableReport, compared: Comparisons) -> dict[str, Any]:
         "files": None if table.size is None else table.size.files,
         "bytes": None if table.size is None else table.size.bytes,
         "due": [{"work": task.work.name.lower(), "why": task.why} for task in table.due],
-        "runs": [asdict(run) for run in table.runs],
         "lost_attempts": [asdict(lost) for lost in table.lost],
     }
 

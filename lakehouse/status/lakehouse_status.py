@@ -1,14 +1,14 @@
 """Where a whole lakehouse stands: the one answer for `lakehouse status`, in a terminal, as JSON and as a page."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lakehouse.cursor.digests import Code
-from lakehouse.cursor.mark import Mark, mark_in, rows_of
-from lakehouse.delta.commit_info import Commit, Rows
+from lakehouse.cursor.mark import Mark, mark_in
+from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Size
 from lakehouse.errors import in_short
 from lakehouse.status.table_status import TableStatus, disagreements, table_statuses
@@ -17,18 +17,6 @@ from lakehouse.upkeep.readers import HeldBack, Reader, Readers, TablePast, past_
 
 if TYPE_CHECKING:
     from lakehouse.delta.file_log import FileLog
-
-
-@dataclass(frozen=True, slots=True)
-class PastRun:
-    """What one run wrote, by the metrics of its commit."""
-
-    version: int
-    at: int
-    run: str
-    operation: str
-    rows: Rows
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,39 +36,14 @@ class LostAttempts:
     last: int
 
 
-_Lost = dict[tuple[str, int], tuple[Mark, int]]
-"""The mark and the time of a run's commit, by the run and the version of the rival's commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class TablePastRuns:
-    """The runs that the newest commits record, newest first, and the attempts that these runs lost."""
-
-    runs: tuple[PastRun, ...] = ()
-    lost: tuple[LostAttempts, ...] = ()
-
-
-def past_runs(commits: Iterable[Commit], most: int, since: int) -> TablePastRuns:
-    """The newest runs of a table, and the attempts lost since a time; only commits that either needs are read."""
-    runs, lost, read = list[PastRun](), _Lost(), dict[int, Commit]()
-    for commit in commits:
-        read[commit.version] = commit
-        if commit.timestamp < since and len(runs) >= most:
-            break
+def lost_attempts(newest: Sequence[Commit], since: int) -> tuple[LostAttempts, ...]:
+    """The attempts that the writers of the newest commits lost since a time, by writer and rival."""
+    lost = dict[tuple[str, int], tuple[Mark, int]]()  # a run's commit, by the run and the version of the rival's commit
+    commits = {commit.version: commit for commit in newest}
+    for commit in newest:
         mark = mark_in(commit)
-        if mark is None:
-            continue
-        if len(runs) < most:
-            rows = rows_of(commit)
-            run = PastRun(commit.version, commit.timestamp, mark.run, commit.operation, rows, commit.bytes_written)
-            runs.append(run)
-        if commit.timestamp >= since:  # a second commit of a run repeats what the run had lost before the first
+        if mark is not None and commit.timestamp >= since:  # a second commit of a run repeats what the run had lost
             lost |= {(mark.run, rival): (mark, commit.timestamp) for rival in mark.lost_to}
-    return TablePastRuns(tuple(runs), _by_pair(lost, read))
-
-
-def _by_pair(lost: _Lost, commits: Mapping[int, Commit]) -> tuple[LostAttempts, ...]:
-    """The attempts by writer and rival; the rival's commit is older than the writer's."""
     pairs = dict[tuple[str, str], list[int]]()
     for (_, version), (mark, at) in lost.items():
         pairs.setdefault((mark.asset, _writer(commits.get(version), mark)), []).append(at)
@@ -136,9 +99,7 @@ class Holder:
 
 
 COMMITS_TOLD = 200
-"""How many of the newest commits of a table are read to find its runs and its past files."""
-RUNS = 20
-"""How many runs of a table are shown."""
+"""How many of the newest commits of a table are read to find lost attempts and its past files."""
 RECENT = timedelta(days=7)
 """For how long a lost attempt is shown."""
 _THREADS = 16
@@ -173,7 +134,6 @@ class TableReport:
         size: What its files hold; None if its log does not record it.
         readers: Its readers, and what each holds back.
         due: The upkeep that is due, by its newest commits.
-        runs: Its newest runs, newest first.
         lost: The attempts that its writers have lost lately.
         problem: Why its readers or its upkeep are not known; None if they are.
     """
@@ -182,7 +142,6 @@ class TableReport:
     size: Size | None = None
     readers: tuple[ReaderLook, ...] = ()
     due: tuple[Task, ...] = ()
-    runs: tuple[PastRun, ...] = ()
     lost: tuple[LostAttempts, ...] = ()
     problem: str | None = None
 
@@ -212,7 +171,7 @@ class LakehouseStatus:
 def lakehouse_status(
     logs: Mapping[str, "FileLog"], now: int, declarations: Declarations | None = None
 ) -> LakehouseStatus:
-    """Where each existing table stands, what its readers need, which upkeep is due, what its runs did.
+    """Where each existing table stands, what its readers need, which upkeep is due, what its writers lost.
 
     A log that cannot be read has no effect on the reports of other tables.
     """
@@ -246,11 +205,10 @@ def lakehouse_status(
 def _report(status: TableStatus, log: "FileLog", readers: Readers, written: Collection[str] | None) -> TableReport:
     version, recent = readers.head.version, readers.now - int(RECENT.total_seconds() * 1000)
     commits = [*log.commits(version, max(0, version + 1 - COMMITS_TOLD))]
-    past = past_runs(commits, RUNS, recent)
     is_kept = status.run is not None if written is None else status.name in written
     # No past file is removed while it is younger than the time travel that the table promises.
     is_young = not commits or commits[-1].timestamp >= readers.promised_since
     oldest = version + 1 if is_young else commits[-1].version
     upkeep = upkeep_of(log, readers, Rules(), oldest) if is_kept else None
     due = () if upkeep is None else upkeep.tasks
-    return TableReport(status, log.size(), reader_looks(readers, log), due, past.runs, past.lost)
+    return TableReport(status, log.size(), reader_looks(readers, log), due, lost_attempts(commits, recent))

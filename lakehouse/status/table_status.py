@@ -14,7 +14,7 @@ from lakehouse.cursor.standings import Standings, Ways
 from lakehouse.cursor.unread import TableState, Unbegun, Unread, backlog, unread_after
 from lakehouse.delta.log import Head, Log
 from lakehouse.errors import in_short
-from lakehouse.upkeep.registration import TIME_TRAVEL, limit_of, registered_limits
+from lakehouse.upkeep.registration import limit_of
 
 _THREADS = 16
 """How many logs are read at the same time, at most."""
@@ -78,7 +78,6 @@ class TableStatus:
         problem: Why its log cannot be read; None if it can.
         new_code: What waits to be compared because the code changed; None if nothing does, or if the code is unknown.
         rows: How many rows it has; None if its log does not record it.
-        registered: The readers that are registered in it, for which it keeps its past longer.
         disagreement: Over what the inputs that it has read disagree, or which table it waits for so that they agree, as
             a clause; None if there is neither.
     """
@@ -92,7 +91,6 @@ class TableStatus:
     problem: str | None = None
     new_code: NewCode | None = None
     rows: int | None = None
-    registered: tuple[str, ...] = ()
     disagreement: str | None = None
 
     @property
@@ -135,15 +133,14 @@ def table_status(name: str, logs: Mapping[str, Log], code: Code | None = None) -
     newest = next(log.commits(head.version, head.version), None)
     written = 0 if newest is None else newest.timestamp
     mark, rows = newest_mark(log, head, name), log.live_rows(head.version)
-    registered = tuple(registered_limits(head.properties)) if TIME_TRAVEL in head.properties else ()
     if mark is None:
-        return TableStatus(name, head.version, written, rows=rows, registered=registered)
+        return TableStatus(name, head.version, written, rows=rows)
     cursor = find_cursor(log, head, name, mark.partitions[:1])
     readings = tuple(_reading(name, source, at, cursor, logs) for source, at in sorted(mark.reads.items()))
     newest = cursor.mark if isinstance(cursor, Known) else None
     waits = None if code is None or newest is None else _new_code(name, log, head, newest, code, rows)
     written_by = (mark.run, mark.partitions, readings)
-    return TableStatus(name, head.version, written, *written_by, new_code=waits, rows=rows, registered=registered)
+    return TableStatus(name, head.version, written, *written_by, new_code=waits, rows=rows)
 
 
 def disagreements(

@@ -75,11 +75,7 @@ def _asked_for_vectors() -> str:
 
 
 def _refuse_occupied(directory: Path) -> None:
-    """Refuses a folder that already contains other files.
-
-    Raises:
-        UsageError: It is not a folder, or it is not empty.
-    """
+    """Refuses a folder that already contains other files."""
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file. Name a folder that is new or empty.")
     names = sorted({path.name for path in directory.iterdir()} - _BESIDE) if directory.exists() else []

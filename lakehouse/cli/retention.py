@@ -134,12 +134,7 @@ def _logs_and_names(given: Namespace) -> "tuple[Mapping[str, FileLog], Mapping[s
 
 
 def _change(defs: "dg.Definitions", name: str, change: "Callable[[Head], PropertyChange]") -> None:
-    """Changes the registered readers of one of our tables.
-
-    Raises:
-        UpkeepError: The name is refused, or another program writes the table.
-        ReadError: There is no table yet.
-    """
+    """Changes the registered readers of one of our tables."""
     from lakehouse.dagster.io_manager import code_location_of, managers_of
     from lakehouse.upkeep.carry_out import change_properties
 
@@ -255,11 +250,7 @@ def _run_upkeep(given: Namespace) -> Answer:
 def _look_at(
     table: "AssetTable", code_location: "CodeLocation", readable: "ReadableLogs", *, is_named: bool
 ) -> "TableUpkeep | None":
-    """What a table needs; None if there is no table yet, or if only Spark can list its files and it was not named.
-
-    Raises:
-        UpkeepError (NOT_OURS): Only Spark can list the files of a table that the command line names.
-    """
+    """What a table needs; None if there is no table yet, or if only Spark can list its files and it was not named."""
     from lakehouse.dagster.definitions.keeping import look
 
     upkeep, log = look(table, code_location, readable), readable.logs.get(table.name)

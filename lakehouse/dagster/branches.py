@@ -195,11 +195,7 @@ def drop_branch(defs: dg.Definitions, name: str) -> None:
 
 
 def _directories(defs: dg.Definitions) -> list[Path]:
-    """The directories of all branches.
-
-    Raises:
-        ReadError: They are not on this machine.
-    """
+    """The directories of all branches."""
     with on_branch(None):
         branches = [root.branches for root in _roots(code_location_of(defs))]
     far = next((each.address for each in branches if each.storage is not Storage.FILES), None)

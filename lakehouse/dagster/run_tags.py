@@ -116,11 +116,7 @@ def _full_refresh(tags: Mapping[str, str], asset: str) -> str | None:
 
 
 def _go_on_from(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] | None:
-    """The version of the source from which a run tag asks to continue.
-
-    Raises:
-        ReadError: The tag does not name a version, or the asset cannot continue from one.
-    """
+    """The version of the source from which a run tag asks to continue."""
     wanted = tags.get(GO_ON_FROM + asset.name)
     if wanted is None:
         return None
@@ -148,11 +144,7 @@ def _go_on_from(tags: Mapping[str, str], asset: Asset) -> int | Literal["now"] |
 
 
 def _allowances(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
-    """What the run's tag allows although the asset would hold it back.
-
-    Raises:
-        WriteError: The tag names something else, or something that the asset does not hold back.
-    """
+    """What the run's tag allows although the asset would hold it back."""
     wanted = tags.get(ALLOW + asset.name)
     if wanted is None:
         return frozenset()
@@ -177,11 +169,7 @@ def _allowances(tags: Mapping[str, str], asset: Asset) -> frozenset[Allowed]:
 
 
 def _ask(tags: Mapping[str, str], tag: str, asset: Asset, unfit: str, *, fits: bool) -> str | None:
-    """The value of a tag that asks something of an asset; None if the run has no such tag.
-
-    Raises:
-        WriteError: The tag is about an asset to which it does not fit.
-    """
+    """The value of a tag that asks something of an asset; None if the run has no such tag."""
     wanted = tags.get(tag + asset.name)
     if wanted is not None and not fits:
         raise WriteError(

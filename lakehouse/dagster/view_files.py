@@ -94,11 +94,7 @@ def views_from(
 
 
 def _views_in(files: Iterable[Path], folder: Path) -> "list[_FileView]":
-    """The views in some files of a folder; if errors are gathered, without the views that are refused.
-
-    Raises:
-        ViewError: A file is not a view that can be followed, or two files make one table.
-    """
+    """The views in some files of a folder; if errors are gathered, without the views that are refused."""
     views = dict[str, _FileView]()
     for file in files:
         name = None
@@ -188,11 +184,7 @@ class _FileView:
         return view_error(code, what, remedy, self.text, max(0, self.text.find(words)), Origin(str(self.path)))
 
     def _refuse(self) -> None:
-        """Refuses what the statement alone shows to be impossible.
-
-        Raises:
-            ViewError: The view reads itself, has parameters, or has unknown properties with the library's prefix.
-        """
+        """Refuses what the statement alone shows to be impossible."""
         tables = self.query.inputs
         if self.name.lower() in tables:
             raise self.error(
@@ -255,11 +247,7 @@ class _FileView:
 
 
 def _table(text: str, statement: Statement, file: str, expectations: tuple[Expect, ...]) -> Table:
-    """The table that the head of a file declares.
-
-    Raises:
-        ViewError: The head combines what no Delta table can have together.
-    """
+    """The table that the head of a file declares."""
     try:
         return Table(
             key=statement.key or _names_listed(statement.properties.get(KEY, "")),

@@ -70,11 +70,7 @@ def _definitions(tables: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def _write(to: Path, files: Mapping[Path, str]) -> None:
-    """Writes all files, or none if one of them exists already.
-
-    Raises:
-        UsageError: One of them exists already.
-    """
+    """Writes all files, or none if one of them exists already."""
     if existing := [str(to / file) for file in files if (to / file).exists()]:
         raise UsageError(f"{existing[0]} is there already, and nothing was written. Name another folder with --to.")
     for file, text in files.items():

@@ -90,11 +90,7 @@ def _library_checks(checks: Iterable[Any], tables: Mapping[dg.AssetKey, Checkabl
 def _made(
     context: dg.OpExecutionContext, checks: Sequence[_Check], limit: timedelta
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """What each check finds, until the limit is reached.
-
-    Raises:
-        Failure: Checks ended with an error. The others have been made all the same.
-    """
+    """What each check finds, until the limit is reached; an error in one check keeps no other from being made."""
     until, errors = end_of_night(context, limit), list[str]()
     dynamic_keys = dg.partition_loading_context(dynamic_partitions_store=context.instance)
     with listening(to_log(context.log)), dynamic_keys:

@@ -222,11 +222,7 @@ def automate(definitions: dg.Definitions, code_location: CodeLocation) -> dg.Def
 
 
 def _refuse_without_changes(asset: dg.AssetsDefinition, code_location: CodeLocation) -> None:
-    """Refuses `automation()` on a table that reads no changes, because no log shows when its run is due.
-
-    Raises:
-        DefinitionError: There is such a condition.
-    """
+    """Refuses `automation()` on a table that reads no changes, because no log shows when its run is due."""
     for spec in asset.specs:
         name, condition = spec.key.to_user_string(), cast("Any", spec).automation_condition
         if condition is not None and not code_location[spec.key].changes and _holds(condition):

@@ -139,11 +139,7 @@ class _Logs:
         self.opened[ref.location] = (log, head)
 
     def __call__(self, ref: TableRef) -> tuple[Log, Head | None]:
-        """The log of a table, and where it stands.
-
-        Raises:
-            Exception: The log cannot be read.
-        """
+        """The log of a table, and where it stands."""
         log, head = self.opened[ref.location]
         if isinstance(head, Exception):
             raise head

@@ -1,8 +1,6 @@
 """What can be known before anything runs: `lakehouse explain` and `lakehouse conflicts`."""
 
-import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target, definitions, document, no_such
@@ -11,10 +9,7 @@ from lakehouse.errors import LakehouseError, in_short
 if TYPE_CHECKING:
     import dagster as dg
 
-    from lakehouse.cli.pages.table_pages import Change
     from lakehouse.dagster.code_location import CodeLocation
-    from lakehouse.delta.log import Log
-    from lakehouse.read.forecast import Forecast
 
 
 def _add_explain_arguments(parser: ArgumentParser) -> None:
@@ -32,7 +27,6 @@ def _add_explain_arguments(parser: ArgumentParser) -> None:
 
 def _run_explain(given: Namespace) -> Answer:
     from lakehouse.cli.pages.run_page import forecast_page
-    from lakehouse.cli.tables import readable_logs
     from lakehouse.dagster.definitions.explaining import explain, explainable
     from lakehouse.dagster.io_manager import code_location_of
     from lakehouse.read.forecast import RunEffect
@@ -48,8 +42,9 @@ def _run_explain(given: Namespace) -> Answer:
     if given.asset not in explainable(code_location):
         raise UsageError(no_such("asset", given.asset, explainable(code_location), code_location.by_name))
     forecast = explain(defs, given.asset, given.partition, given.config, call=given.call, thaw=given.thaw)
-    page = forecast_page(forecast, _commits_read(forecast, readable_logs(code_location).logs), time.time())
-    return Answer(forecast.as_document(), page, code=1 if forecast.verdict is RunEffect.REFUSED else 0)
+    return Answer(
+        forecast.as_document(), forecast_page(forecast), code=1 if forecast.verdict is RunEffect.REFUSED else 0
+    )
 
 
 def _explain_all(defs: "dg.Definitions", code_location: "CodeLocation") -> Answer:
@@ -76,19 +71,6 @@ def _explain_all(defs: "dg.Definitions", code_location: "CodeLocation") -> Answe
     value = {"tables": [each.as_document() for each in forecasts], "left_out": left_out}
     is_refused = any(each.forecast.verdict is RunEffect.REFUSED for each in forecasts)
     return Answer(value, forecasts_page(forecasts, left_out), code=int(is_refused))
-
-
-def _commits_read(forecast: "Forecast", logs: "Mapping[str, Log]") -> "dict[str, list[Change]]":
-    """For each source that is read by changes, the commits that changed rows; without logs that only Spark can read."""
-    from lakehouse.cli.tables import change_of
-    from lakehouse.read.forecast import Reading
-
-    read = {each.source: each for each in forecast.inputs if each.reading is Reading.CHANGES and each.source in logs}
-    return {
-        name: [change_of(commit) for commit in logs[name].commits(each.upto, each.after + 1) if not commit.is_quiet]
-        for name, each in read.items()
-        if each.after is not None
-    }
 
 
 def _add_conflicts_arguments(parser: ArgumentParser) -> None:

@@ -101,8 +101,6 @@ FORECAST = forecast_page(
             ),
         ),
     ),
-    {"silver/flights": [Change(22, at(2), "WRITE", Rows(899, 3, 1), "91d0c2d4e5")]},
-    NOW,
 )
 DOCTOR = doctor_page(
     [
@@ -253,8 +251,7 @@ def test_the_forecast_is_a_tree_of_what_is_read_written_and_recorded() -> None:
         "writes View by key (carrier)",
         "records silver/flights at 22, in the same commit",
     ]
-    (commit,) = [line for line in lines if "version 22" in line]
-    assert commit.endswith("903 rows changed: 899 inserted, 3 updated, 1 deleted, run 91d0c2d4, 2 min ago")
+    assert any("silver/flights" in line and "(20, 22]" in line for line in lines), lines
 
 
 def test_the_doctor_names_the_command_that_mends_each_thing() -> None:

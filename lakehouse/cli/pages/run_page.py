@@ -1,6 +1,6 @@
 """How a run looks in a terminal, a line for each asset as it ends, and how the forecast of the next run looks."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -14,7 +14,6 @@ from lakehouse.cli.pages.screen import (
     QUIET,
     WAITING,
     WRONG,
-    ago,
     assemble,
     count,
     grid,
@@ -22,7 +21,7 @@ from lakehouse.cli.pages.screen import (
     span,
     table_name,
 )
-from lakehouse.cli.pages.table_pages import Change, size
+from lakehouse.cli.pages.table_pages import size
 from lakehouse.cli.runs.run_result import AssetEnd, AssetResult, FailedCheck, RunResult
 from lakehouse.delta.commit_info import Rows, count_of
 from lakehouse.read.forecast import Forecast, InputForecast, Reading, RunEffect, WriteForecast
@@ -106,11 +105,9 @@ _STYLES: Mapping[RunEffect, str] = {
     RunEffect.NOTHING: QUIET,
     RunEffect.REFUSED: WRONG,
 }
-_SHOWN = 5
-"""How many commits of a source are shown at most: the newest."""
 
 
-def forecast_page(forecast: Forecast, commits: Mapping[str, Sequence[Change]], now: float) -> RenderableType:
+def forecast_page(forecast: Forecast) -> RenderableType:
     """What the next run of an asset would do."""
     of = "" if forecast.partition is None else f", partition {forecast.partition},"
     at = "there is no table yet" if forecast.version is None else f"its table is at version {forecast.version}"
@@ -121,9 +118,7 @@ def forecast_page(forecast: Forecast, commits: Mapping[str, Sequence[Change]], n
     if forecast.inputs:
         reads = tree.add(assemble(("reads", NAME)))
         for each in forecast.inputs:
-            source = reads.add(_input(each))
-            if commits.get(each.source):
-                source.add(_commits(commits[each.source], now))
+            reads.add(_input(each))
     if forecast.write is not None:
         _add_write(tree, forecast.write)
         recorded = [f"{each.source} at {each.upto}" for each in forecast.inputs]
@@ -205,22 +200,3 @@ def _input(each: InputForecast) -> Text:
     style = WRONG if each.reading is Reading.REFUSED else ""
     name, colon, rest = str(each).partition(": ")
     return table_name(name) + assemble((colon + rest, style))
-
-
-def _commits(commits: Sequence[Change], now: float) -> RenderableType:
-    """The newest commits, what each did, and who made it."""
-    newest = sorted(commits, key=lambda commit: -commit.version)[:_SHOWN]
-    page = [
-        Text(f"version {commit.version}: {commit.rows.sentence}, ").append_text(_made(commit, now)) for commit in newest
-    ]
-    return Group(*page, *_left_out(len(commits) - len(newest)))
-
-
-def _made(commit: Change, now: float) -> Text:
-    by = "another program" if commit.run is None else f"run {short(commit.run)}"
-    return assemble((f"{by}, {ago(commit.committed, now)}", QUIET))
-
-
-def _left_out(more: int) -> Iterator[Text]:
-    if more:
-        yield assemble((f"and {count_of(more, 'commit')} before", QUIET))

@@ -3,7 +3,7 @@
 import re
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
@@ -44,7 +44,13 @@ def _run_new(given: Namespace) -> Answer:
         "dg dev": "open Dagster at http://127.0.0.1:3000",
     }
     value = {"directory": str(directory), "package": name, "files": list(files), "next": list(commands)}
-    shown = [f"{directory}/", *_beside(list(tree(files))), "", "Next:", *_beside([*commands.items()], indent="  ")]
+    shown = [
+        f"{directory}/",
+        *_beside([*files.items()]),
+        "",
+        "Next:",
+        *_beside([*commands.items()]),
+    ]
     return Answer(value, "\n".join(shown))
 
 
@@ -84,17 +90,7 @@ def _refuse_occupied(directory: Path) -> None:
         raise UsageError(f"{directory} is not empty: it holds {names[0]}{more}. Name a folder that is new or empty.")
 
 
-def tree(files: Mapping[str, str], above: str = "") -> Iterator[tuple[str, str]]:
-    """The lines of a tree of files, each with what the file is for."""
-    names = list(dict.fromkeys(path.split("/", maxsplit=1)[0] for path in files))
-    for name in names:
-        branch, below = ("└── ", "    ") if name == names[-1] else ("├── ", "│   ")
-        inner = {path[len(name) + 1 :]: meaning for path, meaning in files.items() if path.startswith(f"{name}/")}
-        yield f"{above}{branch}{name}{'/' if inner else ''}", files.get(name, "")
-        yield from tree(inner, above + below)
-
-
-def _beside(rows: list[tuple[str, str]], indent: str = "") -> Iterator[str]:
+def _beside(rows: list[tuple[str, str]]) -> Iterator[str]:
     """Lines, each followed by its meaning, which all begin at the same column."""
-    width = max(len(line) for line, meaning in rows if meaning)
-    return (f"{indent}{line.ljust(width)}  {meaning}".rstrip() for line, meaning in rows)
+    width = max(len(line) for line, _ in rows)
+    return (f"  {line.ljust(width)}  {meaning}".rstrip() for line, meaning in rows)

@@ -6,16 +6,13 @@ Runs start the server by themselves.
 import code
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from lakehouse.cli.command import Answer, Command, add_json, add_place, local_spark, manager, root_of
-from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.location import scheme_of
 from lakehouse.delta.text import quote
-from lakehouse.server.jars import DIRECTORY, Jar, delta_jars, fetch, missing, s3_jars
+from lakehouse.server.jars import DIRECTORY, Jar, delta_jars, fetch, s3_jars
 from lakehouse.server.jvm import class_archive, java
 from lakehouse.server.lifecycle import SERVER, stop
 from lakehouse.server.rendezvous import Rendezvous
@@ -126,44 +123,16 @@ def _warm() -> Answer:
 
 
 def _install(jars: Sequence[Jar]) -> Answer:
-    absent = missing(DIRECTORY, jars)
-    problem = _fetch(jars, len(absent)) if absent else None
+    from lakehouse.cli.pages.screen import working_beside
+
+    with working_beside("The jars that are missing are fetched"):
+        problem = fetch(jars=jars)
     names = [] if problem else [jar.file_name for jar in jars]
     return Answer(
         {"directory": str(DIRECTORY), "jars": names, "problem": problem},
         problem or f"{len(names)} jars are in {DIRECTORY}.",
         int(problem is not None),
     )
-
-
-def _fetch(jars: Sequence[Jar], number: int) -> str | None:
-    """Fetches the missing jars, and shows meanwhile how much has been fetched; returns what failed, or None."""
-    from lakehouse.cli.pages.screen import working_beside
-
-    before, ended = _size(DIRECTORY), Event()
-    with working_beside(f"Fetching {count_of(number, 'jar')}") as work:
-
-        def watch() -> None:
-            while not ended.wait(0.5):
-                megabytes = (_size(DIRECTORY) - before) / 1e6
-                work.update(f"Fetching {count_of(number, 'jar')}: {megabytes:,.0f} MB so far")
-
-        thread = Thread(target=watch, daemon=True)
-        thread.start()
-        try:
-            return fetch(jars=jars)
-        finally:
-            ended.set()
-            thread.join()
-
-
-def _size(directory: Path) -> int:
-    """How many bytes the files below a directory have together; files may come and go meanwhile."""
-    total = 0
-    for file in directory.rglob("*") if directory.is_dir() else ():
-        with suppress(OSError):
-            total += file.stat().st_size
-    return total
 
 
 def _add_shell_arguments(parser: ArgumentParser) -> None:

@@ -128,11 +128,12 @@ def _version_told(instance: dg.DagsterInstance, key: dg.AssetKey) -> str | None:
 
 
 _BECOME: Mapping[OnFailure, str] = {
-    "warn": "Rows that break it are written, and the run says so.",
-    "fail": "A row that breaks it fails the run, which then writes nothing.",
-    "drop": "Rows that break it are left out of the table.",
-    "quarantine": "Rows that break it are put into the quarantine of the table.",
+    "warn": "are written, and the run says so",
+    "fail": "fail the run, which then writes nothing",
+    "drop": "are left out of the table",
+    "quarantine": "are put into the quarantine of the table",
 }
+"""What becomes of rows that break an expectation."""
 
 
 def specs_of(key: dg.AssetKey, expectations: Sequence[Expect]) -> list[dg.AssetCheckSpec]:
@@ -141,7 +142,8 @@ def specs_of(key: dg.AssetKey, expectations: Sequence[Expect]) -> list[dg.AssetC
         dg.AssetCheckSpec(
             each.check_name,
             asset=key,
-            description=f"Each row that a run writes has {each.meaning}. {_BECOME[each.on_failure]}",
+            description=f"Each row that a run writes has {each.meaning}. Rows that break it "
+            f"{_BECOME[each.on_failure]}.",
         )
         for each in expectations
     ]
@@ -214,10 +216,4 @@ def log_evaluations(
 def warnings_of(asset: str, evaluations: Sequence[Evaluation]) -> list[str]:
     """The warnings for the log of the run: rows that break an expectation, and what became of them."""
     broken = [each for each in evaluations if each.broken]
-    became: Mapping[OnFailure, str] = {
-        "warn": "were written",
-        "fail": "fail the run",
-        "drop": "were left out of the table",
-        "quarantine": "are in the quarantine of the table",
-    }
-    return [f"In the result of {asset} {each.clause}. Such rows {became[each.expect.on_failure]}." for each in broken]
+    return [f"In the result of {asset} {each.clause}. Such rows {_BECOME[each.expect.on_failure]}." for each in broken]

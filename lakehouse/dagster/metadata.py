@@ -73,8 +73,7 @@ def report(
     """
     facts, log = KnownFacts(run.name, context.log.warning), cache(lambda: run.ref.log(spark))
     head = facts.fetch("where the table stands", lambda: log().head(), None)
-    among = facts.fetch("the size of the table", lambda: _among(outcome, log(), head), "")
-    metadata, details, sentence = _outcome(run, outcome, among)
+    metadata, details, sentence = _outcome(run, outcome)
     # What matters comes first: rows, range, version. The details of the write come last.
     metadata |= facts.fetch("what was read", lambda: {"read": _reads(run)}, {})
     metadata |= facts.fetch("how many changes were read", lambda: _changes_read(run), {})
@@ -234,7 +233,7 @@ def _sentences(view: ViewReport) -> dict[str, Any]:
     return {"followed": dg.MetadataValue.md(listed)} if listed else {}
 
 
-def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict[str, Any], dict[str, Any], str]:
+def _outcome(run: Run, outcome: Outcome | NothingToDo) -> tuple[dict[str, Any], dict[str, Any], str]:
     """What became of a run: the metadata that matters most, the details, and the sentence for the log."""
     match outcome:
         case Unchanged(version=version):
@@ -254,7 +253,7 @@ def _outcome(run: Run, outcome: Outcome | NothingToDo, among: str) -> tuple[dict
         case Committed(commit=commit, lost=lost, recovered=recovered):
             rows, recovery = rows_of(commit), " (its answer was lost; found in the log)" if recovered else ""
             how = {
-                "write": outcome.statement.describe() + among + recovery,
+                "write": outcome.statement.describe() + recovery,
                 "files": f"{commit.files_added} added, {commit.files_removed} removed",
             }
             after = f" after {count_of(len(lost), 'lost attempt')}" if lost else ""
@@ -290,18 +289,6 @@ def _sample(
 
 def _shown(row: Mapping[str, str | None]) -> dict[str, str]:
     return {name: "NULL" if value is None else value for name, value in row.items()}
-
-
-def _among(outcome: Outcome | NothingToDo, log: Log, head: Head | None) -> str:
-    """How many rows and files the table has, as the end of the clause about the statement."""
-    if not isinstance(outcome, Committed) or outcome.statement.counts is None or head is None:
-        return ""
-    size = log.size()
-    if size is None:
-        return ""
-    rows = log.live_rows(head.version)
-    of = f"at most {size.rows:,}" if rows is None else f"{rows:,}"
-    return f", of {of} in {count_of(size.files, 'file')}"
 
 
 def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import dagster as dg
+from dagster_shared.record import copy  # pyright: ignore[reportUnknownVariableType]
 
 
 def remake(asset: dg.AssetsDefinition, **parts: Any) -> dg.AssetsDefinition:
@@ -29,19 +30,7 @@ def remake(asset: dg.AssetsDefinition, **parts: Any) -> dg.AssetsDefinition:
 
 def with_parts(definitions: dg.Definitions, **parts: Any) -> dg.Definitions:
     """The same definitions with parts replaced."""
-    given: dict[str, Any] = {
-        "assets": definitions.assets,
-        "schedules": definitions.schedules,
-        "sensors": definitions.sensors,
-        "jobs": definitions.jobs,
-        "resources": definitions.resources,
-        "executor": definitions.executor,
-        "loggers": definitions.loggers,
-        "asset_checks": definitions.asset_checks,
-        "metadata": definitions.metadata,
-        "component_tree": definitions.component_tree,
-    }
-    return dg.Definitions(**(given | parts))
+    return copy(definitions, **parts)
 
 
 def with_each_once(definitions: dg.Definitions) -> dg.Definitions:

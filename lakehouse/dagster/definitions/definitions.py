@@ -30,7 +30,7 @@ from lakehouse.dagster.definitions.checks import checkable_tables, checks_beside
 from lakehouse.dagster.definitions.keeping import upkeep_job
 from lakehouse.dagster.definitions.night_schedule import Nightly
 from lakehouse.dagster.definitions.nightly import nightly
-from lakehouse.dagster.definitions.recompute import with_proof
+from lakehouse.dagster.definitions.recompute import PROOF, proof
 from lakehouse.dagster.definitions.validation import validate_location
 from lakehouse.dagster.expectation_checks import with_quarantines
 from lakehouse.dagster.failures import as_dagster_failures, explaining_errors
@@ -210,8 +210,9 @@ def incremental(
 
 def _finish(asset: dg.AssetsDefinition, table: AssetTable, night: Nightly | None) -> dg.AssetsDefinition:
     """The asset, whose result has the library's type and whose step may end without its function, with its proof."""
-    finished = _end_early(asset) if _may_have_nothing_to_do(table) else _with_result_type(asset)
-    return with_proof(finished, table, None if night is None else night.cron_schedule)
+    finished: dg.AssetsDefinition = _end_early(asset) if _may_have_nothing_to_do(table) else _with_result_type(asset)
+    metadata = {PROOF: proof(table, None if night is None else night.cron_schedule)}
+    return finished.map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata))
 
 
 def _may_have_nothing_to_do(table: AssetTable) -> bool:

@@ -8,7 +8,7 @@ tries again (docs/conflicts.md).
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,7 +162,7 @@ class _Night:
             busy = list[AssetTable]()
             for table in waiting:
                 try:
-                    turn = self._keep(table, sum(each.rewritten_bytes for each in results))
+                    result, writer = self._keep(table, sum(each.rewritten_bytes for each in results))
                 except Exception as error:  # other tables are looked after all the same
                     if classify(error).is_of_a_rival:
                         lost[table.name] += 1
@@ -173,10 +173,10 @@ class _Night:
                     log.exception(f"The upkeep of {table.name} ended with an error.")
                     errors.append(f"{table.name} ({first_line(error)})")
                     continue
-                if turn.result.steps or waiting is due:  # not for each look at a table that is still being written
-                    results.append(turn.result)
-                    log.info(" ".join([turn.result.sentence, *turn.why_not_all]))
-                if turn.writer is not None and not turn.is_late:
+                if result.steps or waiting is due:  # not for each look at a table that is still being written
+                    results.append(result)
+                    log.info(f"{result.sentence} {self._why_not_all(result, writer)}".rstrip())
+                if writer is not None and not self._is_late:
                     busy.append(table)
             waiting = busy
             if waiting:
@@ -202,8 +202,16 @@ class _Night:
                 due.append((needed.last, table))
         return [table for _, table in sorted(due, key=lambda each: each[0])]
 
-    def _keep(self, table: AssetTable, rewritten: int) -> "_Turn":
-        """Does the work that is due on a table now, until a run writes the table or a limit is reached."""
+    def _why_not_all(self, result: UpkeepResult, writer: dg.DagsterRun | None) -> str:
+        """Why something is left, as a sentence; empty if nothing is."""
+        if not result.rest:
+            return ""
+        if self._is_late:
+            return "The limit of the night is reached."
+        return "max_bytes is reached." if writer is None else f"Run {writer.run_id[:8]} is writing it."
+
+    def _keep(self, table: AssetTable, rewritten: int) -> tuple[UpkeepResult, dg.DagsterRun | None]:
+        """Does the work that is due on a table, until a limit is reached or a run writes it, which is given too."""
         instance, run = self.context.instance, self.context.run_id
         manager: DeltaIOManager = getattr(self.context.resources, table.manager)
         needed = self._look(table)
@@ -219,8 +227,7 @@ class _Night:
             stopped_by = self._writer(table)
             return self._is_late or stopped_by is not None
 
-        result = keep(manager, table, needed, run, steps, is_over)
-        return _Turn(result, self._is_late, stopped_by)
+        return keep(manager, table, needed, run, steps, is_over), stopped_by
 
     def _look(self, table: AssetTable) -> TableUpkeep | None:
         return look(table, self.code_location, self.readable)
@@ -240,27 +247,6 @@ class _Night:
         writer = writer_of_table(table, self.code_location)
         assert writer is not None, f"an asset writes {table.name}"
         return writer
-
-
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """The turn of a table in a night."""
-
-    result: UpkeepResult
-    is_late: bool
-    writer: dg.DagsterRun | None
-
-    @property
-    def why_not_all(self) -> Iterator[str]:
-        """Why something is left, as a sentence."""
-        if not self.result.rest:
-            return
-        if self.is_late:
-            yield "The limit of the night is reached."
-        elif self.writer is None:
-            yield "max_bytes is reached."
-        else:
-            yield f"Run {self.writer.run_id[:8]} is writing it."
 
 
 def _metadata(count: int, results: Sequence[UpkeepResult]) -> dict[str, Any]:

@@ -82,7 +82,8 @@ def with_pools(definitions: dg.Definitions, code_location: CodeLocation) -> dg.D
         own = [pair for pair in pairs if pair.writer == writer.name and pair.foreseen.verdict is not Verdict.CANNOT]
         # A second run of an asset, or another program, can always come first, so these alone are not shown.
         rivals = in_one_line(own) if any(pair.rival in names for pair in own) else None
-        return _shown(_in_pool(asset, writer.pool), rivals, warnings_of.get(writer.name))
+        pooled_asset = remake(asset, pool=writer.pool) if writer.pool is not None and asset.op.pool is None else asset
+        return _shown(pooled_asset, rivals, warnings_of.get(writer.name))
 
     return with_assets(definitions, shown)
 
@@ -96,10 +97,6 @@ def _writer(table: AssetTable, asset: dg.AssetsDefinition, ref: TableRef) -> Wri
         sliced=table.partitions_def is not None,
         pool=asset.op.pool,
     )
-
-
-def _in_pool(asset: dg.AssetsDefinition, pool: str | None) -> dg.AssetsDefinition:
-    return asset if pool is None or asset.op.pool is not None else remake(asset, pool=pool)
 
 
 def _shown(asset: dg.AssetsDefinition, rivals: str | None, sentences: Sequence[str] | None) -> dg.AssetsDefinition:

@@ -246,18 +246,6 @@ def _last_alike(log: Log, source: str, version: int, concerning: Concerning | No
     return version
 
 
-def with_proof(asset: dg.AssetsDefinition, table: AssetTable, cron_schedule: str | None) -> dg.AssetsDefinition:
-    """The asset, with metadata that shows when its table is compared with a full recompute.
-
-    Args:
-        asset: The asset that makes the table, as completed so far.
-        table: The table.
-        cron_schedule: The cron schedule of the nightly checks; None if there are none.
-    """
-    metadata = {PROOF: proof(table, cron_schedule)}
-    return asset.map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata))
-
-
 def proof(table: AssetTable, cron_schedule: str | None) -> str:
     """When a table is compared with a full recompute, or why it is not."""
     reason = why_not_recomputed(table)

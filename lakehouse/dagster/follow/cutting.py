@@ -10,7 +10,6 @@ import dagster as dg
 
 from lakehouse.cursor.cuts import greatest_cut, who_is_behind
 from lakehouse.cursor.standings import Standings, StandsFor
-from lakehouse.dagster.code_location import CodeLocation
 from lakehouse.dagster.follow.watch import THREADS
 from lakehouse.dagster.io_manager import code_location_of, managers_of
 from lakehouse.delta.log import Head, Log, files_kept, log_kept
@@ -68,7 +67,8 @@ def cut(defs: dg.Definitions, *tables: str) -> Cut:
             "Nothing was read. With Policy(inputs='agree') the tables meet; or name fewer of them.",
         )
     stands_for = {source: at for name in names for source, at in (standings.exact(name, versions[name]) or {}).items()}
-    queries = {name: _query(code_location, name, version) for name, version in versions.items()}
+    refs: dict[str, Any] = {name: code_location[dg.AssetKey.from_user_string(name)].ref for name in versions}
+    queries = {name: f"SELECT * FROM {refs[name].identifier} VERSION AS OF {at}" for name, at in versions.items()}
     until = {name: _until(standings.log(name), heads[name], version) for name, version in versions.items()}
     old = next((name for name, at in until.items() if at is not None and at < time.time() * 1000), None)
     if old is not None:
@@ -85,11 +85,6 @@ def _head(standings: Standings, name: str) -> Head:
     if head is None:
         raise ReadError(f"There is no table '{name}'.", "Nothing was read. `lakehouse status` lists the tables.")
     return head
-
-
-def _query(code_location: CodeLocation, name: str, version: int) -> str:
-    ref: Any = code_location[dg.AssetKey.from_user_string(name)].ref
-    return f"SELECT * FROM {ref.identifier} VERSION AS OF {version}"
 
 
 def _until(log: Log | None, head: Head, version: int) -> int | None:

@@ -120,13 +120,6 @@ class Comparison:
     of: str = ""
     impossible: str | None = None
 
-    def __str__(self) -> str:
-        if self.impossible is not None:
-            return "cannot be"
-        if self.at is None:
-            return "never"
-        return f"{'equal' if self.equal else 'DIFFERENT'}{f' ({self.of})' if self.of else ''}"
-
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:

@@ -105,7 +105,7 @@ class StatusPage:
         if comparison is None or status.state is TableState.MISSING:
             return Text()
         if comparison.impossible is not None or comparison.at is None:
-            return assemble((str(comparison), QUIET))
+            return assemble(("never" if comparison.impossible is None else "cannot be", QUIET))
         of = f" ({comparison.of})" if comparison.of else ""
         verdict = ("equal", GOOD) if comparison.equal else ("DIFFERENT", WRONG)
         return assemble(verdict, f" {ago(comparison.at, self.now)}{of}")

@@ -7,11 +7,10 @@ such files from contradicting the data files of the table. The feed of every oth
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain
 from typing import Any, Self, TypeAlias
 
-from lakehouse.delta.text import Literal, literal, quote
+from lakehouse.delta.text import Literal, own_literal, quote
 
 Entry: TypeAlias = tuple[int, Sequence[str]]
 """A version, and the lines of its file in the log."""
@@ -55,17 +54,14 @@ class FileChanges:
         return cls(added, removed)
 
     @property
-    def says_what_it_added(self) -> bool:
-        return all(file.written is not None for file in self.added)
-
-    @property
     def written(self) -> dict[str, int]:
         """How many rows each file has, for the files whose action records it."""
         return {file.path: file.written for file in (*self.added, *self.removed) if file.written is not None}
 
     def growth(self, written: Mapping[str, int]) -> int | None:
         """By how many rows the table grew; None if the rows of a file are not known."""
-        return _less(_live(self.added, written), _live(self.removed, written))
+        more, fewer = _live(self.added, written), _live(self.removed, written)
+        return None if more is None or fewer is None else more - fewer
 
 
 def tells_changes(lines: Iterable[str]) -> bool:
@@ -93,7 +89,8 @@ def growths(
     written = dict(chain.from_iterable(changes.written.items() for changes in telling.values()))
 
     def unknown_versions() -> list[int]:
-        return [v for v, changes in telling.items() if changes.says_what_it_added and changes.growth(written) is None]
+        recorded = {v: each for v, each in telling.items() if all(file.written is not None for file in each.added)}
+        return [v for v, changes in recorded.items() if changes.growth(written) is None]
 
     missing = unknown_versions()
     if missing:
@@ -115,10 +112,6 @@ def _live(files: Iterable[DataFile], written: Mapping[str, int]) -> int | None:
             return None
         rows += of_file - file.deleted
     return rows
-
-
-def _less(more: int | None, fewer: int | None) -> int | None:
-    return None if more is None or fewer is None else more - fewer
 
 
 FILE_COLUMNS = ("path", "size_bytes", "num_records", "partition")
@@ -149,8 +142,15 @@ def live_files(files: Mapping[str, list[Any]], deleted: Mapping[str, int] | None
     """
     partitions: list[Mapping[str, Any]] = files.get("partition") or [{}] * len(files["path"])
     listed = zip(files["path"], files["size_bytes"], files["num_records"], partitions, strict=True)
+
+    def condition(partition: Mapping[str, Literal]) -> str:
+        return " AND ".join(
+            f"{quote(column)} {'IS NULL' if value is None else f'= {own_literal(value)}'}"
+            for column, value in partition.items()
+        )
+
     return [
-        LiveFile(size, rows, None if deleted is None else deleted.get(name_of(path), 0), condition_of(partition))
+        LiveFile(size, rows, None if deleted is None else deleted.get(name_of(path), 0), condition(partition))
         for path, size, rows, partition in listed
     ]
 
@@ -158,15 +158,3 @@ def live_files(files: Mapping[str, list[Any]], deleted: Mapping[str, int] | None
 def name_of(path: str) -> str:
     """The name of a data file, which is unique; only some of deltalake's lists have whole addresses."""
     return path.rpartition("/")[2]
-
-
-def condition_of(partition: Mapping[str, Literal]) -> str:
-    """The condition that selects a partition, given the value of each partition column."""
-    return " AND ".join(_is(quote(column), value) for column, value in partition.items())
-
-
-def _is(column: str, value: Literal) -> str:
-    if value is None:
-        return f"{column} IS NULL"
-    has_no_zone = isinstance(value, datetime) and value.tzinfo is None
-    return f"{column} = {literal(value, 'timestamp_ntz' if has_no_zone else '')}"

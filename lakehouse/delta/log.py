@@ -306,15 +306,7 @@ def newest_first(read: Callable[[int], Sequence[Commit]], newest: int, oldest: i
 
 
 LOG_RETENTION, FILE_RETENTION = "delta.logRetentionDuration", "delta.deletedFileRetentionDuration"
-_UNITS = {
-    "microsecond": timedelta(microseconds=1),
-    "millisecond": timedelta(milliseconds=1),
-    "second": timedelta(seconds=1),
-    "minute": timedelta(minutes=1),
-    "hour": timedelta(hours=1),
-    "day": timedelta(days=1),
-    "week": timedelta(weeks=1),
-}
+UNITS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week")
 _PART = re.compile(r"(-?\d+)\s+([a-z]+?)s?\b")
 
 
@@ -325,9 +317,9 @@ def interval(text: str) -> timedelta | None:
     """
     body = text.strip().lower().removeprefix("interval").strip()
     parts = _PART.findall(body)
-    if not parts or _PART.sub("", body).strip() or any(unit not in _UNITS for _, unit in parts):
+    if not parts or _PART.sub("", body).strip() or any(unit not in UNITS for _, unit in parts):
         return None
-    return sum((int(number) * _UNITS[unit] for number, unit in parts), timedelta())
+    return sum((timedelta(**{f"{unit}s": int(number)}) for number, unit in parts), timedelta())
 
 
 _SHORT = re.compile(r"(\d+)\s*(min|h|d|w)")

@@ -10,9 +10,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, TypeAlias, assert_never
+from typing import Any, TypeAlias
 
-from lakehouse.delta.text import literal, quote
+from lakehouse.delta.text import own_literal, quote
 from lakehouse.errors import WriteError
 
 Value: TypeAlias = str | int | date
@@ -120,7 +120,7 @@ class Slice:
         extents = [_extents(partition, types) for partition in self.partitions]
         if len(self.columns) == 1:
             (column,) = self.columns
-            values = {_literal(each.value) for of in extents if isinstance(each := of[column], OneValue)}
+            values = {own_literal(each.value) for of in extents if isinstance(each := of[column], OneValue)}
             if values:
                 return f"{prefix}{quote(column)} IN ({', '.join(sorted(values))})"
             ranges = [each for of in extents if isinstance(each := of[column], Bounds)]
@@ -153,16 +153,9 @@ def _terms(extents: Mapping[str, Extent], prefix: str) -> Iterable[str]:
         name = prefix + quote(column)
         match each:
             case OneValue(value):
-                yield f"{name} = {_literal(value)}"
+                yield f"{name} = {own_literal(value)}"
             case Bounds(start, end):
-                yield f"{name} >= {_literal(start)} AND {name} < {_literal(end)}"
-            case _:
-                assert_never(each)
-
-
-def _literal(value: Value) -> str:
-    has_no_zone = isinstance(value, datetime) and value.tzinfo is None
-    return literal(value, "timestamp_ntz" if has_no_zone else "")
+                yield f"{name} >= {own_literal(start)} AND {name} < {own_literal(end)}"
 
 
 def _join(ranges: Iterable[Bounds]) -> list[Bounds]:

@@ -74,6 +74,12 @@ def literal(value: Literal, kind: str = "") -> str:
             return f"'{escaped}'"
 
 
+def own_literal(value: Literal) -> str:
+    """A value as a SQL literal; a time without a zone is a TIMESTAMP_NTZ."""
+    has_no_zone = isinstance(value, datetime) and value.tzinfo is None
+    return literal(value, "timestamp_ntz" if has_no_zone else "")
+
+
 def same(left: str, right: str, *, nulls: bool = True) -> str:
     """Equality under which two NULLs are the same; plain equality, a cheaper join, if a side has no NULL."""
     return f"{left} <=> {right}" if nulls else f"{left} = {right}"

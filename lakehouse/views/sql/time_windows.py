@@ -5,10 +5,12 @@ Spark: `TimeWindow`, `ResolveTimeWindows`; `SessionWindow`.
 
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expr, Expression
 
+from lakehouse.delta.log import UNITS
 from lakehouse.views.algebra import Extend, Filter, Generate, Node, column, in_parentheses
 from lakehouse.views.functions import TIME_WINDOWS
 from lakehouse.views.sql.parsing import CALLED
@@ -83,8 +85,11 @@ def in_windows(node: Node, call: exp.Anonymous, time: Expression, start: str) ->
         start: The new column for the start of an interval.
     """
     length, *others = map(_microseconds, call.expressions[1:4])
-    if call.meta[CALLED] == _SESSION:
-        return _in_sessions(node, call, time, start, length) if length and not others else None
+    if call.meta[CALLED] == _SESSION:  # the groups of the block divide its rows into sessions
+        if not length or others:
+            return None
+        session = _call(_SESSION, time, call.expressions[1])
+        return _with_time(node, time), TimeWindow(call, start, _after(_call("max", time), length), session)
     step, first = (*others, *(length, 0)[len(others) :])
     if not length or not step or first is None or step > length or len(call.expressions) > 4:
         return None
@@ -103,14 +108,6 @@ def in_windows(node: Node, call: exp.Anonymous, time: Expression, start: str) ->
     return (Filter(rows, (exp.LT(this=micros.copy(), expression=end),)) if length % step else rows), window
 
 
-def _in_sessions(
-    node: Node, call: exp.Anonymous, time: Expression, start: str, gap: int
-) -> tuple[Node, TimeWindow] | None:
-    """The rows that have a time, which the groups of their block divide into sessions."""
-    session = _call(_SESSION, time, call.expressions[1])
-    return _with_time(node, time), TimeWindow(call, start, _after(_call("max", time), gap), session)
-
-
 def _with_time(node: Node, time: Expression) -> Node:
     return Filter(node, (exp.not_(exp.Is(this=in_parentheses(time), expression=exp.null())),))
 
@@ -120,16 +117,7 @@ def _after(moment: Expression, length: int) -> Expression:
     return _call("timestamp_micros", exp.Add(this=_call("unix_micros", moment), expression=_number(length)))
 
 
-_UNITS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-}
-_UNIT = re.compile(rf"(\d{{1,9}})\s+({'|'.join(_UNITS)})s?", re.IGNORECASE)
+_UNIT = re.compile(rf"(\d{{1,9}})\s+({'|'.join(UNITS)})s?", re.IGNORECASE)
 _DURATION = re.compile(rf"\s*(?:interval\s+)?{_UNIT.pattern}(?:\s+{_UNIT.pattern})*\s*", re.IGNORECASE)
 
 
@@ -137,7 +125,8 @@ def _microseconds(duration: Expression) -> int | None:
     """The microseconds of a duration that is written out, such as '1 hour 30 minutes'; None for any other."""
     if not isinstance(duration, exp.Literal) or not duration.is_string or not _DURATION.fullmatch(duration.name):
         return None
-    return sum(int(count) * _UNITS[unit.lower()] for count, unit in _UNIT.findall(duration.name))
+    lengths = ((int(count), timedelta(**{f"{unit.lower()}s": 1})) for count, unit in _UNIT.findall(duration.name))
+    return sum(count * (unit // timedelta(microseconds=1)) for count, unit in lengths)
 
 
 def _call(name: str, *arguments: Expression) -> exp.Anonymous:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import assert_never
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -19,7 +18,7 @@ from lakehouse.delta.text import fold
 from lakehouse.errors import HistoryError
 from lakehouse.read.content import LOG_NAMES, TIMESTAMP, VERSION, Feed, SourceRead, Times, as_inserted, times_of
 from lakehouse.read.feed_reader import Feeds, fit, refuse_other_fields
-from lakehouse.read.feed_trust import Contradicted, Source, why_retyped, why_unreliable
+from lakehouse.read.feed_trust import Source, why_retyped, why_unreliable
 from lakehouse.spark.diagnosis import why_unreadable
 from lakehouse.spark.driver_rows import compute_once
 from lakehouse.spark.fitting import conform
@@ -126,13 +125,6 @@ def _why_of_another_past(position: Position, source: Source) -> str | None:
     return broken_off or why_another_past(position, source.log)
 
 
-def archived_after(archive: TableRef, source: TableVersion) -> int | None:
-    """The version of its source after which an archive holds every change; None if its commits do not record it."""
-    log = archive.log(lambda: source.spark)
-    cursor = find_cursor(log, log.head(), archive.name)
-    return cursor.mark.log_after if isinstance(cursor, Known) else None
-
-
 def archive_begins(changes: SourceRead, cursor: Cursor, log: Log, head: Head | None) -> int | None:
     """The source's version after which a table holds every change once, when the log of these changes is appended.
 
@@ -161,8 +153,6 @@ def archive_begins(changes: SourceRead, cursor: Cursor, log: Log, head: Head | N
             if follows and head is not None and is_untouched(cursor, log, head):
                 return mark.log_after
             return max(begins, mark.log_after or 0)
-        case _:
-            assert_never(cursor)
 
 
 def read_backwards(changes: SourceRead, log: Log) -> SourceRead | None:
@@ -210,7 +200,7 @@ def _tail(changes: SourceRead, log: Log, head: Head, commits: tuple[Commit, ...]
     try:
         with watching(at.spark, f"reading the past of {changes.name}"):
             content = Feeds().read(at, since, log, stable=stable)
-            if isinstance(content, Contradicted):
+            if isinstance(content, str):
                 return None
             images = [content.frame] if isinstance(content, Feed) else []
             if not first.is_first:
@@ -251,7 +241,9 @@ def restate(asset: str, source: Source, position: Position | None, archive: Tabl
     """
     at, after = _millis(asset, moment), None
     if archive is not None:
-        after = archived_after(archive, source.at)
+        log = archive.log(lambda: source.at.spark)
+        cursor = find_cursor(log, log.head(), archive.name)
+        after = cursor.mark.log_after if isinstance(cursor, Known) else None
     if archive is None or after is None or position is None:
         raise HistoryError.restate_refused(asset, moment, f"its input has no archive of '{source.at.ref.name}'")
     if (why := _why_of_another_past(position, source)) is not None:

@@ -16,7 +16,7 @@ from lakehouse.delta.log import Log
 from lakehouse.delta.text import quote
 from lakehouse.read.changes import LOG_NAMES
 from lakehouse.read.content import CHANGE, DELETE, INSERT, TIMESTAMP, VERSION, Feed, Nothing
-from lakehouse.read.feed_trust import Contradicted, Telling, find_contradiction, images_of, telling
+from lakehouse.read.feed_trust import Telling, find_contradiction, images_of, telling
 from lakehouse.spark.diagnosis import Meaning, OtherFieldsError, diagnose
 from lakehouse.spark.driver_rows import MORE, Local, bag_difference, is_empty, small
 from lakehouse.spark.fitting import conform
@@ -108,7 +108,7 @@ class _FeedPlan:
     weighed: Sequence[Telling]
     many: bool
 
-    def read(self, feed: _Read) -> Local | DataFrame | Contradicted:
+    def read(self, feed: _Read) -> Local | DataFrame | str:
         """The rows, at the driver if they are few; or why they are not believed."""
         frame = self._frame(feed)
         local = None if self.many else small(frame)
@@ -137,10 +137,8 @@ class Feeds:
 
     _feeds: list[_Held] = field(default_factory=list[_Held])
 
-    def read(
-        self, at: TableVersion, commits: tuple[Commit, ...], log: Log, *, stable: bool
-    ) -> Feed | Nothing | Contradicted:
-        """What the commits did to rows."""
+    def read(self, at: TableVersion, commits: tuple[Commit, ...], log: Log, *, stable: bool) -> Feed | Nothing | str:
+        """What the commits did to rows; or why their feed is not believed, as half a sentence."""
         pieces = _pieces(commits)
         if not pieces:
             return Nothing()
@@ -159,7 +157,7 @@ class Feeds:
                     raise
                 rows = plan.read(partial(feed_by_commit, at, commits))
                 via = "two versions compared, where the feed fails"
-        if isinstance(rows, Contradicted):
+        if isinstance(rows, str):
             return rows
         if isinstance(rows, Local):
             self._keep(_Held(range_, rows.schema, rows.arrow))

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Self
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -226,36 +225,6 @@ def _restores_no_name(log: Log, restore: Commit) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Contradicted:
-    """The feed of a range is not believed: a commit tells other changes than its files hold.
-
-    Args:
-        reason: Which commit, and how, as the second half of a sentence.
-    """
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Images:
-    """How many images of each type the feed of one commit has."""
-
-    inserted: int = 0
-    before: int = 0
-    after: int = 0
-    deleted: int = 0
-
-    @classmethod
-    def of(cls, types: Mapping[str, int]) -> Self:
-        return cls(*(types.get(change, 0) for change in (INSERT, BEFORE, AFTER, DELETE)))
-
-    @property
-    def growth(self) -> int:
-        """By how many rows the table grew, if these are all images."""
-        return self.inserted + self.after - self.deleted - self.before
-
-
-@dataclass(frozen=True, slots=True)
 class Telling:
     """A commit that tells its changes itself.
 
@@ -267,13 +236,17 @@ class Telling:
     commit: Commit
     growth: int | None
 
-    def why_contradicted(self, images: Images) -> str | None:
-        """Why the feed of the commit is not believed, as half a sentence; None if nothing contradicts the feed."""
+    def why_contradicted(self, images: Counter[str]) -> str | None:
+        """Why the feed of the commit is not believed, as half a sentence; None if nothing contradicts the feed.
+
+        `images` counts its images by their type.
+        """
         words = f"the feed of version {self.commit.version} ({self.commit.operation}) tells"
-        if images.before != images.after:
-            return f"{words} {count_of(images.before, 'row')} before an update and {images.after:,} after it"
-        if self.growth is not None and images.growth != self.growth:
-            return f"{words} a growth of {count_of(images.growth, 'row')}, and its files say {self.growth:,}"
+        if images[BEFORE] != images[AFTER]:
+            return f"{words} {count_of(images[BEFORE], 'row')} before an update and {images[AFTER]:,} after it"
+        growth = images[INSERT] + images[AFTER] - images[DELETE] - images[BEFORE]
+        if self.growth is not None and growth != self.growth:
+            return f"{words} a growth of {count_of(growth, 'row')}, and its files say {self.growth:,}"
         return None
 
 
@@ -285,18 +258,18 @@ def telling(log: Log, commits: Iterable[Commit]) -> tuple[Telling, ...]:
     return tuple(Telling(others[version], growth) for version, growth in log.growths(others).items())
 
 
-def find_contradiction(commits: Iterable[Telling], images: Mapping[int, Images]) -> Contradicted | None:
-    """The first contradiction; None if there is none."""
-    reasons = (each.why_contradicted(images.get(each.commit.version, Images())) for each in commits)
-    return next((Contradicted(reason) for reason in reasons if reason is not None), None)
+def find_contradiction(commits: Iterable[Telling], images: Mapping[int, Counter[str]]) -> str | None:
+    """Why a feed is not believed: which commit tells other changes than its files hold, and how; None if none does."""
+    reasons = (each.why_contradicted(images.get(each.commit.version, Counter())) for each in commits)
+    return next(filter(None, reasons), None)
 
 
-def images_of(rows: Local | DataFrame) -> dict[int, Images]:
-    """How many images the feed has of each version. Rows that are not at the driver are counted by a Spark job."""
-    types = dict[int, Counter[str]]()
+def images_of(rows: Local | DataFrame) -> dict[int, Counter[str]]:
+    """How many images of each type the feed has of each version: a Spark job for rows that are not at the driver."""
+    images = dict[int, Counter[str]]()
     for version, change, count in _counts(rows):
-        types.setdefault(version, Counter())[change] += count
-    return {version: Images.of(counter) for version, counter in types.items()}
+        images.setdefault(version, Counter())[change] += count
+    return images
 
 
 def _counts(rows: Local | DataFrame) -> Iterable[tuple[int, str, int]]:

@@ -2,10 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import assert_never
 
 from lakehouse.cursor.generation import FIRST_GENERATION, application_id
-from lakehouse.cursor.mark import Mark
 from lakehouse.cursor.walk import readable_mark
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import NOTHING_READ, Head, Log, VersionRange, commit_at
@@ -14,7 +12,7 @@ from lakehouse.errors import ReadError
 from lakehouse.read.content import Everything, Feed, Nothing, SourceRead
 from lakehouse.read.decide import Reconcile, Refuse
 from lakehouse.read.feed_reader import Feeds
-from lakehouse.read.feed_trust import Contradicted, Source, why_laid_out_meanwhile
+from lakehouse.read.feed_trust import Source, why_laid_out_meanwhile
 from lakehouse.read.read_plan import (
     Batch,
     FirstRead,
@@ -63,8 +61,6 @@ def read_changes(
             outcome, error = _read_feed(plan, feeds, ahead)
         case ReadArchive():
             outcome, error = _read_archive(plan)
-        case _:
-            assert_never(plan)
     return outcome if isinstance(outcome, SourceRead) else read_changes(outcome, facts, feeds, ahead, error)
 
 
@@ -80,8 +76,8 @@ def _read_feed(
     ahead()
     try:
         content = feeds.read(batch.at, batch.included, source.log, stable=batch.has_one_schema)
-        if isinstance(content, Contradicted):
-            return plan.without_feed(content.reason, is_believed=False), None
+        if isinstance(content, str):
+            return plan.without_feed(content, is_believed=False), None
         changes = _of_batch(plan, content)
         moved = None if changes.is_empty else why_laid_out_meanwhile(source, batch.at)
     except Exception as error:
@@ -154,14 +150,12 @@ def unique_key(
     with_rows = [commit for commit in commits if not commit.is_quiet]
     marks = [readable_mark(commit, asset) for commit in with_rows]
     compared = [
-        mark for mark, commit in zip(marks, with_rows, strict=True) if mark is not None and _is_compared(mark, commit)
+        mark
+        for mark, commit in zip(marks, with_rows, strict=True)
+        if mark is not None and not mark.partitions and mark.compared and mark.base + 1 == commit.version
     ]
     if any(mark is not None for mark in marks):
         keys = {fold(mark.key) for mark in compared}
         return compared[0].key if len(compared) == len(with_rows) and len(keys) == 1 else ()
     never_written = log.epoch(application_id(asset, (), FIRST_GENERATION), head.version) == 0
     return promised if never_written else ()
-
-
-def _is_compared(mark: Mark, commit: Commit) -> bool:
-    return not mark.partitions and mark.compared and mark.base + 1 == commit.version

@@ -14,7 +14,7 @@ from lakehouse import Aggregate, Append, Changes, Merge, Table
 from lakehouse.delta.text import quote
 from lakehouse.read.content import AFTER, BEFORE, CHANGE, DELETE, INSERT
 from lakehouse.read.feed_reader import fit
-from lakehouse.read.feed_trust import Images, telling
+from lakehouse.read.feed_trust import telling
 from lakehouse.spark.driver_rows import small
 from lakehouse.spark.exactness import are_exact, inexact_in_sql
 from lakehouse.spark.table_version import TableVersion
@@ -112,7 +112,7 @@ def check(lake: Lake, seed: int, steps: int) -> None:
         doubtful = {row[0] for row in told if any(row[-len(flags) :])}
         images = [(row[-len(flags) - 1], row[: -len(flags) - 1]) for row in told]
         if version in weighed:
-            types = Images.of(Counter(change for change, _ in images))
+            types = Counter(change for change, _ in images)
             assert weighed[version].why_contradicted(types) is None, f"seed {seed}, version {version}"
         expected = before.copy()
         expected.subtract(row for change, row in images if change in (DELETE, BEFORE))

@@ -14,7 +14,6 @@ import dagster as dg
 from pyspark.sql import DataFrame
 
 from lakehouse.dagster.code.view_texts import TEXT
-from lakehouse.delta.expect import Expect
 from lakehouse.delta.policy import Policy
 from lakehouse.delta.table import Table
 from lakehouse.errors import DefinitionError
@@ -22,7 +21,7 @@ from lakehouse.errors.base import apart, clause, gathering
 from lakehouse.errors.views import ViewError, shown
 from lakehouse.read.changes import Changes
 from lakehouse.views.files.query_file import calling_file, path_beside, text_of
-from lakehouse.views.files.statement import Statement, expectations_of, name_of_view, query_of, read_statement
+from lakehouse.views.files.statement import Statement, name_of_view, query_of, read_statement
 from lakehouse.views.input_refusals import refuse_other_parameters
 from lakehouse.views.query import names_in
 from lakehouse.views.sql.tokens import digest_of
@@ -161,8 +160,7 @@ class _FileView:
         query = replace(query, touch=_names_listed(properties.get(TOUCH, "")))
         snapshots = frozenset(_names_listed(properties.get(SNAPSHOT, "").lower()))
         subfolder = "_".join(path.parent.relative_to(folder).parts)
-        expectations = expectations_of(text, statement, file)
-        view = cls(path, subfolder, text, statement, query, snapshots, _table(text, statement, file, expectations))
+        view = cls(path, subfolder, text, statement, query, snapshots, _table(text, statement, file))
         view._refuse()
         return view
 
@@ -246,7 +244,7 @@ class _FileView:
         return shown
 
 
-def _table(text: str, statement: Statement, file: str, expectations: tuple[Expect, ...]) -> Table:
+def _table(text: str, statement: Statement, file: str) -> Table:
     """The table that the head of a file declares."""
     try:
         return Table(
@@ -256,7 +254,7 @@ def _table(text: str, statement: Statement, file: str, expectations: tuple[Expec
             properties={name: value for name, value in statement.properties.items() if not name.startswith(OWN)},
             columns={column.name: column.comment for column in statement.columns if column.comment is not None},
             policy=Policy(refresh=statement.refresh),
-            expect=expectations,
+            expect=statement.expectations,
             owns=statement.properties.get(OWNS),
         )
     except ValueError as error:

@@ -15,24 +15,7 @@ from lakehouse.views.files.other_statements import refuse_other_statement
 from lakehouse.views.files.token_reader import TokenReader
 from lakehouse.views.sql.conditions import why_not_of_the_row
 from lakehouse.views.sql.tokens import Token, spell, tokens
-from lakehouse.views.view_text import Origin, OutputColumn, ViewText, view_error
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """What must hold of a row.
-
-    Args:
-        name: The name of the constraint.
-        condition: The condition as SQL.
-        on_failure: What becomes of a row, or of the run, if the condition is not true.
-        offset: Where the constraint begins in the file.
-    """
-
-    name: str
-    condition: str
-    on_failure: OnFailure
-    offset: int = field(default=0, compare=False)
+from lakehouse.views.view_text import Origin, OutputColumn, ViewText
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +36,7 @@ class Statement:
         name: The parts of the view's name.
         columns: The declared columns, in order; empty if the query alone decides.
         key: The columns of PRIMARY KEY.
-        expectations: The conditions of EXPECT.
+        expectations: What must hold of each row.
         comment: What the view is.
         partitioned_by: The columns by which the files are partitioned.
         clustered_by: The columns of liquid clustering.
@@ -68,7 +51,7 @@ class Statement:
     query_offset: int = 0
     columns: tuple[DeclaredColumn, ...] = ()
     key: tuple[str, ...] = ()
-    expectations: tuple[Expectation, ...] = ()
+    expectations: tuple[Expect, ...] = ()
     comment: str | None = None
     partitioned_by: tuple[str, ...] = ()
     clustered_by: tuple[str, ...] = ()
@@ -102,29 +85,6 @@ def query_of(text: str, statement: Statement, file: str | None = None) -> ViewTe
     columns = tuple(OutputColumn(column.name, column.type) for column in statement.columns)
     required = (*statement.key, *(column.name for column in statement.columns if column.required))
     return ViewText(statement.query, origin=origin, columns=columns, required=frozenset(map(str.lower, required)))
-
-
-def expectations_of(text: str, statement: Statement, file: str | None = None) -> tuple[Expect, ...]:
-    """What the statement expects of each row of its table.
-
-    Raises:
-        ViewError: An expectation has no condition on the columns of one row, or a name that no asset check can have.
-    """
-    return tuple(_expectation(text, each, file) for each in statement.expectations)
-
-
-def _expectation(text: str, expectation: Expectation, file: str | None) -> Expect:
-    why = None if is_unique_key(expectation.condition) else why_not_of_the_row(expectation.condition)
-    what = f"EXPECT ({expectation.condition}) cannot be evaluated: {why}"
-    remedy = "Write a condition that is true or false of one row, and compute what it needs as a column of the query."
-    if why is None:
-        try:
-            return Expect(expectation.condition, expectation.on_failure, expectation.name)
-        except ValueError as error:
-            what, remedy = clause(str(error)), "Give the constraint another name: an asset check will have it."
-            if is_unique_key(expectation.condition):
-                remedy = "Write ON VIOLATION QUARANTINE ROW, or ON VIOLATION FAIL UPDATE."
-    raise view_error("VIEW_EXPECT", what, remedy, text, expectation.offset, Origin(file))
 
 
 _COLUMN_ENDS = ("NOT", "NULL", "COMMENT", "CONSTRAINT", "PRIMARY", "MASK", "DEFAULT", "GENERATED")
@@ -179,13 +139,28 @@ def _with_constraint(reader: TokenReader, statement: Statement) -> Statement:
         condition = reader.in_parentheses("the condition")
         if not name:
             reader.refuse("an expectation without a name", "Write CONSTRAINT <name> EXPECT (...).", begin)
-        if any(name.lower() == other.name.lower() for other in statement.expectations):
+        if any(name.lower() == other.check_name.lower() for other in statement.expectations):
             reader.refuse(f"a second constraint {name}", "Give each constraint a name of its own.", begin)
-        expectation = Expectation(name, condition, _on_violation(reader), begin.start)
+        expectation = _expectation(reader, name, condition, _on_violation(reader), begin)
         return replace(statement, expectations=(*statement.expectations, expectation))
     return reader.refuse(
         "a constraint that nothing here holds", "Give PRIMARY KEY (...) or EXPECT (...), or remove it.", begin
     )
+
+
+def _expectation(reader: TokenReader, name: str, condition: str, on_failure: OnFailure, begin: Token) -> Expect:
+    """What a constraint expects of each row; refused without a condition on one row, or a name of an asset check."""
+    why = None if is_unique_key(condition) else why_not_of_the_row(condition)
+    what = f"EXPECT ({condition}) cannot be evaluated: {why}"
+    remedy = "Write a condition that is true or false of one row, and compute what it needs as a column of the query."
+    if why is None:
+        try:
+            return Expect(condition, on_failure, name)
+        except ValueError as error:
+            what, remedy = clause(str(error)), "Give the constraint another name: an asset check will have it."
+            if is_unique_key(condition):
+                remedy = "Write ON VIOLATION QUARANTINE ROW, or ON VIOLATION FAIL UPDATE."
+    return reader.refuse(what, remedy, begin, "VIEW_EXPECT")
 
 
 def _with_key(reader: TokenReader, statement: Statement, begin: Token, column: str | None = None) -> Statement:

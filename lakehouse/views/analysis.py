@@ -19,7 +19,7 @@ from lakehouse.views.query import names_in, read, refuse_values_of_the_run
 from lakehouse.views.sql.lineage import KIND_OF_NAMES, digest_of_names
 from lakehouse.views.sql.tokens import digest_of_view
 from lakehouse.views.steps.one_row import OneRow, have_same_rows, one_row
-from lakehouse.views.touch import Touch, choose_touch, table_key
+from lakehouse.views.touch import choose_touch, table_key
 from lakehouse.views.view_text import NotFollowedError, OutputColumn, Reason, ViewText, with_place
 
 
@@ -62,7 +62,7 @@ class Whole:
     need: NeedOfAllRows
     why: str
     place: TextPlace | None = None
-    touch: Touch | None = None
+    touch: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         return self.why if self.place is None else f"{self.why} ({self.place})"
@@ -78,20 +78,20 @@ class ByKeys:
     """The rows of touched keys are computed.
 
     Args:
-        touch: The columns by which changes are followed, and the others by which they could be followed.
+        touch: The columns by which changes are followed; empty if the result is one row.
         plan: How the keys whose rows may differ are found if all tables change.
         more: Which tables each run reads whole in addition, and why, as a clause; None if keys alone are enough.
         above: How the result is made of these rows: the first of them under a last LIMIT, or one row of all. If it does
             not follow from them and the table, all rows are computed. None if the result is the rows themselves.
     """
 
-    touch: Touch
+    touch: tuple[str, ...]
     plan: TouchedPlan
     more: str | None = None
     above: FirstRows | OneRow | None = None
 
     def __str__(self) -> str:
-        return self.more or f"keys ({', '.join(self.touch.columns)}) are enough"
+        return self.more or f"keys ({', '.join(self.touch)}) are enough"
 
 
 Verdict: TypeAlias = Whole | ByKeys
@@ -250,17 +250,17 @@ class Analysis:
         facts = self.facts
         try:
             touch = (
-                Touch(self.text.touch, 0)
+                self.text.touch
                 if self.text.touch and query.why_whole is None
                 else choose_touch(query, key, facts.small, facts.keys, within_key=facts.needs_whole_keys)
             )
-            plan = self._plan(query, touch.columns, facts.followed)
+            plan = self.plan(touch, facts.followed)
             rows = None if plan.touched is None else rows_of_any_keys(query, plan, facts.small)
         except NotFollowedError as error:
             return self._whole(error.reason)
         if (why := query.why_whole) is not None:
             return self._whole(why, touch)
-        if rows is not None and not touch.columns:
+        if rows is not None and not touch:
             below = None if self.below is None else self.below.verdict.more
             more = self.one_row if isinstance(self.one_row, str) else below
             clause = f"its result is one row of all rows{'' if more is None else f', and {more}'}"
@@ -270,7 +270,7 @@ class Analysis:
         )
         return ByKeys(touch, plan, reads_whole)
 
-    def _whole(self, why: Reason, touch: Touch | None = None) -> Whole:
+    def _whole(self, why: Reason, touch: tuple[str, ...] | None = None) -> Whole:
         return Whole(NeedOfAllRows.PLAN, why.clause, self.text.origin.place(why.place), touch)
 
     def _refuse_ties(self, query: Query, key: tuple[str, ...]) -> None:
@@ -293,11 +293,8 @@ class Analysis:
             ViewError: The result has no such column.
             NotFollowedError: No step can compute the keys.
         """
-        return self._plan(self.query, touch, changed)
-
-    def _plan(self, query: Query, touch: tuple[str, ...], changed: Collection[str]) -> TouchedPlan:
         try:
-            return touched_plan(query, touch, changed, self.facts.small)
+            return touched_plan(self.query, touch, changed, self.facts.small)
         except ViewError as error:
             raise with_place(error, self.text.origin, self.asset) from error.__cause__
 

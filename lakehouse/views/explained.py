@@ -102,7 +102,7 @@ def how_followed(analysis: Analysis, why_no_sums: str | None, rows: RowsPlan | N
         return (f"All rows are computed if one of its tables moved, because {verdict}.",)
     above = verdict.above if isinstance(verdict, ByKeys) else None
     query = analysis.query if above is None or analysis.below is None else analysis.below.query
-    following = follow(query, verdict.touch.columns, facts.followed, facts.small, rows)
+    following = follow(query, verdict.touch, facts.followed, facts.small, rows)
     if isinstance(verdict, Whole):
         tables = " or ".join(path.table for path in following.paths if path.reaches)
         return (f"All rows are computed if a row of {tables} moved, because {verdict}.", *following.notes)

@@ -1,8 +1,7 @@
 """By which columns of the result changes are followed, and which columns are its key."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import assert_never
+from itertools import chain
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
@@ -28,8 +27,8 @@ from lakehouse.views.algebra import (
     nodes_of,
 )
 from lakehouse.views.equalities import Classes, equal_columns
-from lakehouse.views.plan import Image, KeyFacts, Restriction, RowsPlan, SourceRows, TouchedPlan
-from lakehouse.views.planner import rows_plan, touch_columns, touched_plan
+from lakehouse.views.plan import Image, SourceRows
+from lakehouse.views.planner import rows_of_any_keys, touched_plan
 from lakehouse.views.steps.planning import is_one_row
 from lakehouse.views.view_text import NotFollowedError
 
@@ -42,21 +41,6 @@ MOST_CANDIDATES = 40
 """At most this many candidates are planned, because each takes some milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """The columns by which changes are followed.
-
-    Args:
-        columns: Their names in the result; empty if the result is one row.
-        cost: What their plans cost, for comparison alone.
-        alternatives: The other columns by which changes could be followed, with their costs, the cheapest first.
-    """
-
-    columns: tuple[str, ...]
-    cost: int
-    alternatives: tuple[tuple[tuple[str, ...], int], ...] = ()
-
-
 def choose_touch(
     query: Query,
     key: tuple[str, ...],
@@ -64,20 +48,22 @@ def choose_touch(
     keys: Mapping[str, tuple[str, ...]] | None = None,
     *,
     within_key: bool = False,
-) -> Touch:
+) -> tuple[str, ...]:
     """The columns of the result by which changes are followed most cheaply; among equal costs the key, then the first.
+
+    There are none if the result is one row.
 
     Raises:
         NotFollowedError: Changes cannot be followed by any columns.
     """
     if query.why_whole is not None:
-        return Touch((), 0)
+        return ()
     names: dict[str, str] = {}
     for output in query.outputs:
         names.setdefault(output.column, output.name)
     candidates = [tuple(names[one] for one in each) for each in _candidates(query)]
     if () in candidates:
-        return Touch((), 0)
+        return ()
     of_result = {output.name.lower(): output.name for output in query.outputs}
     if key and all(name.lower() in of_result for name in key):
         candidates.insert(0, tuple(of_result[name.lower()] for name in key))
@@ -93,19 +79,21 @@ def choose_touch(
     if not costs:
         assert refusal is not None
         raise refusal
-    best, *others = sorted(costs.items(), key=lambda item: item[1])
-    return Touch(*best, tuple(others))
+    return min(costs, key=lambda touch: costs[touch])
 
 
 def _cost_of(query: Query, touch: tuple[str, ...], small: Collection[str]) -> int:
     """What the plans for touch columns cost if every source changes and no key is NULL."""
     tables = {node.table for node in nodes_of(query.root) if isinstance(node, Scan)}
     plan = touched_plan(query, touch, tables, small)
-    keys = KeyFacts(plan.touched or "", frozenset(touch_columns(query, touch)), lambda _, __: False)
-    rows = rows_plan(query, plan, keys, small)
-    places = [part for part in _parts(plan, rows) if isinstance(part, SourceRows) and part.image is Image.NOW]
+    rows = rows_of_any_keys(query, plan, small)
+    parts = [*chain.from_iterable(step.sql for step in (*plan.steps, *rows.steps)), *rows.text]
+    places = [part for part in parts if isinstance(part, SourceRows) and part.image is Image.NOW]
     whole = sum(not part.any_of and part.table not in small for part in places)
-    by_expression = sum(any(map(_is_no_column, part.any_of)) for part in places)
+    by_expression = sum(
+        any(all(column is None for limit in limits for column in limit.columns) for limits in part.any_of)
+        for part in places
+    )
     cost = READ_WHOLE * (whole + len(plan.whole)) + BY_EXPRESSION * by_expression
     return cost + len(plan.steps) + len(rows.steps)
 
@@ -147,18 +135,6 @@ def determined_by(query: Query, columns: set[str], keys: Mapping[str, tuple[str,
         determined |= more
 
 
-def _parts(plan: TouchedPlan, rows: RowsPlan) -> Iterator[object]:
-    """All parts of the SQL of plans."""
-    for step in (*plan.steps, *rows.steps):
-        yield from step.sql
-    yield from rows.text
-
-
-def _is_no_column(limits: tuple[Restriction, ...]) -> bool:
-    """Whether rows are sought by computed values alone."""
-    return all(column is None for limit in limits for column in limit.columns)
-
-
 def _candidates(query: Query) -> Iterator[tuple[str, ...]]:
     """Columns by which changes may be followed: groups, partitions and columns of tables; all outputs; each output."""
     outputs = tuple(dict.fromkeys(output.column for output in query.outputs))
@@ -195,8 +171,6 @@ def _lines(node: Node, outputs: tuple[str, ...]) -> Iterator[tuple[str, ...] | N
                 yield from (tuple(back[name] for name in each) for each in _lines(branch, tuple(back)) if each)
             yield tuple(name for name in outputs if name in names[0])
             yield from ((name,) for name in outputs if name in names[0])
-        case _:
-            assert_never(node)
 
 
 def table_key(query: Query, keys: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
@@ -259,8 +233,6 @@ def _key_of(node: Node, keys: Mapping[str, tuple[str, ...]], types: Mapping[str,
             return tuple(own[name] for name in key) if key is not None and own.keys() >= set(key) else None
         case FullJoin() | Generate():
             return None
-        case _:
-            assert_never(node)
 
 
 def _first_of(node: Windows, where: Iterable[Expression]) -> tuple[str, ...] | None:

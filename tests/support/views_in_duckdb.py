@@ -296,7 +296,7 @@ def follow(table: ViewTable, random: Random, new_row: NewRow, rounds: int, *, mo
     """
     names = [output.name for output in table.query.outputs]
     try:
-        chosen = choose_touch(table.query, (), table.small).columns
+        chosen = choose_touch(table.query, (), table.small)
     except NotFollowedError:
         chosen = ()
     table.compute()

@@ -17,7 +17,7 @@ def test_a_view_is_followed_by_its_group():
     checked = View(CITIES).check(TABLES)
     assert (checked.columns, checked.key) == (("city", "orders"), ("city",))
     assert isinstance(checked.verdict, ByKeys)
-    assert (checked.verdict.touch.columns, checked.verdict.plan.touch) == (("city",), ("city",))
+    assert (checked.verdict.touch, checked.verdict.plan.touch) == (("city",), ("city",))
     assert checked.verdict.plan.read_whole == ()
 
 
@@ -29,14 +29,14 @@ def test_the_key_follows_from_the_keys_of_the_tables():
 
 def test_other_touch_columns_and_arguments_are_taken():
     checked = View(CITIES + " HAVING count(*) > :least", args={"least": 1}, touch="city").check(TABLES)
-    assert isinstance(checked.verdict, ByKeys) and checked.verdict.touch.columns == ("city",)
+    assert isinstance(checked.verdict, ByKeys) and checked.verdict.touch == ("city",)
 
 
 def test_a_list_of_columns_names_the_columns_of_the_result():
     text = ViewText(CITIES, columns=(OutputColumn("place"), OutputColumn("number", "INT")))
     checked = View(text).check(TABLES)
     assert (checked.columns, checked.key) == (("place", "number"), ("place",))
-    assert isinstance(checked.verdict, ByKeys) and checked.verdict.touch.columns == ("place",)
+    assert isinstance(checked.verdict, ByKeys) and checked.verdict.touch == ("place",)
 
 
 def test_two_columns_of_one_name_are_told_apart_by_a_list_of_columns():

@@ -114,7 +114,7 @@ def test_intervals_are_followed_by_keys() -> None:
     for text, by in (FOLLOWED | SESSIONS).items():
         verdict = View(text).check(SCHEMAS, KEYS).verdict
         assert isinstance(verdict, ByKeys), (text, verdict)
-        assert set(verdict.touch.columns) <= set(by), (text, verdict)
+        assert set(verdict.touch) <= set(by), (text, verdict)
 
 
 def test_what_is_followed_says_what_spark_says(spark: SparkSession) -> None:

@@ -78,7 +78,7 @@ def kinds_of(number: int) -> Iterator[Kind]:
         assert DECIDES in str(verdict)
         yield from (Kind.ALL_ROWS for _ in names_in(text))
         return
-    of = follow((analysis.below or analysis).query, verdict.touch.columns, names_in(text))
+    of = follow((analysis.below or analysis).query, verdict.touch, names_in(text))
     yield from (kind_of(path, is_one_row=not of.touch) for path in of.paths)
 
 

@@ -80,7 +80,7 @@ def compute(
     if verdict.touch is None:
         return Unmoved() if all(read.is_empty for read in bound.reads.values()) else verdict
     try:
-        plan = bound.plan(verdict.touch.columns)
+        plan = bound.plan(verdict.touch)
         if plan.whole:
             return Whole(NeedOfAllRows.PLAN, str(plan.why_read_whole(bound.reads)))
         is_strict = answer_by_policy(NeedOfAllRows.PLAN, refresh) is PolicyAnswer.REFUSED

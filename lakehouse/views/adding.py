@@ -136,11 +136,7 @@ def _value(
 
     The sum of no values is 0 where changes are added, and NULL in SQL.
     """
-    is_zero_of_none = (
-        isinstance(computation, exp.Coalesce)
-        and len(computation.expressions) == 1
-        and computation.expressions[0] == exp.Literal.number(0)
-    )
+    is_zero_of_none = isinstance(computation, exp.Coalesce) and computation.expressions == [exp.Literal.number(0)]
     column = computation.this if is_zero_of_none else computation
     aggregate = aggregates.get(column.name) if isinstance(column, exp.Column) else None
     if aggregate is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from sqlglot import exp
+from sqlglot.expressions.core import Expression
 
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.limits import limits
@@ -14,13 +15,13 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import matching, small
-from lakehouse.views.algebra import FirstRows, Query, Top
+from lakehouse.views.algebra import FirstRows, Query, Top, substitute
 from lakehouse.views.analysis import ByKeys, Whole
 from lakehouse.views.on_spark.bound_text import BoundText
 from lakehouse.views.on_spark.computing import OfKeys, Unmoved, compute
 from lakehouse.views.on_spark.row_after import row_after
 from lakehouse.views.steps.one_row import OneRow
-from lakehouse.views.steps.relations import print_sql, replace_columns
+from lakehouse.views.steps.relations import print_sql
 
 _IS_LAST, _NUMBER = "__is_last", "__number"
 
@@ -139,10 +140,10 @@ _DIRECTIONS: Mapping[tuple[bool, bool], Callable[[Column], Column]] = {
 
 def _order(top: Top, query: Query, *, backwards: bool = False) -> list[Column]:
     """The ORDER BY of a LIMIT over the columns of the result, or the opposite order."""
-    names = {output.column: exp.column(output.name, quoted=True) for output in query.outputs}
+    names: dict[str, Expression] = {output.column: exp.column(output.name, quoted=True) for output in query.outputs}
     return [
         _DIRECTIONS[each.descending ^ backwards, each.nulls_first ^ backwards](
-            F.expr(print_sql(replace_columns(each.value, names)))
+            F.expr(print_sql(substitute(each.value, names)))
         )
         for each in top.by
     ]

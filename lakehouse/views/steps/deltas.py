@@ -1,7 +1,7 @@
 """The first reading of a node: a superset of the values in the rows that it has more or fewer of than before."""
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import cast
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
@@ -26,12 +26,10 @@ from lakehouse.views.algebra import (
 )
 from lakehouse.views.steps.hops import Entry, reach
 from lakehouse.views.steps.planning import EVER, Planning, is_one_row, label
-from lakehouse.views.steps.relations import KeyLimit, Relation, flag, holds, select, unite
+from lakehouse.views.steps.relations import KeyLimit, Relation, holds, select, unite
 from lakehouse.views.steps.supersets import (
     compute_columns,
     filter_rows,
-    generate_columns,
-    generator_inputs,
     inputs,
     pad,
     superset,
@@ -47,12 +45,9 @@ def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | No
     match node:
         case Scan():
             return select(planning.moved_rows(node, planning.facts.used & set(node.names)), want)
-        case Extend():
+        case Extend() | Generate():
             rows = delta(planning, node.node, inputs(node, want))
             return rows and compute_columns(node, want, rows)
-        case Generate():
-            rows = delta(planning, node.node, generator_inputs(node, want))
-            return rows and generate_columns(node, want, rows)
         case Filter():
             rows = delta(planning, node.node, want)
             return rows and filter_rows(planning.facts, node, rows)
@@ -71,8 +66,6 @@ def delta(planning: Planning, node: Node, want: frozenset[str]) -> Relation | No
         case Join():
             entries = {k: _entry(planning, item.node) for k, item in enumerate(node.items)}
             return unite(reach(planning, node, _that_change(planning, node, entries), want, EVER))
-        case _:
-            assert_never(node)
 
 
 def _entry(planning: Planning, node: Node) -> Entry:
@@ -116,9 +109,9 @@ def _rows_of_partitions(planning: Planning, node: Windows, want: frozenset[str])
     if moved is None:
         return None
     _, step = planning.step(moved, f"partitions of {label(node)} with a changed row")
-    limits = (KeyLimit(step, tuple((column(name), name) for name in node.partition)),) if node.partition else ()
-    rows = superset(planning, node.node, want | set(node.partition), limits, EVER)
-    return select(rows, want, [*map(holds, limits)] or [flag(step)])
+    limit = KeyLimit(step, tuple((column(name), name) for name in node.partition))
+    rows = superset(planning, node.node, want | set(node.partition), (limit,), EVER)
+    return select(rows, want, [holds(limit)])
 
 
 def _of_mark(planning: Planning, node: MarkJoin, want: frozenset[str]) -> list[Relation]:
@@ -143,11 +136,7 @@ def _of_mark(planning: Planning, node: MarkJoin, want: frozenset[str]) -> list[R
 
 def _is_any_null(of: Iterable[Expression]) -> Expression:
     """The condition that one of several expressions is NULL."""
-    nulls: list[Expression] = [exp.Is(this=each.copy(), expression=exp.null()) for each in of]
-    condition = nulls[0]
-    for each in nulls[1:]:
-        condition = exp.Or(this=condition, expression=each)
-    return condition
+    return cast("Expression", exp.or_(*(exp.Is(this=each.copy(), expression=exp.null()) for each in of)))
 
 
 def _of_branches(planning: Planning, node: SetOperation, want: frozenset[str]) -> Relation | None:

@@ -5,8 +5,7 @@ that arrive at an item go on together. A row of a LEFT item is there, or it is m
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
@@ -33,19 +32,12 @@ class Entry:
     presence: Callable[[frozenset[str]], Relation | None] | None = None
 
 
-class Match(Enum):
-    """Whether the row of an item is there: FOUND, by its ON where it has one, or MISSING, and then NULL."""
-
-    FOUND = "found"
-    MISSING = "missing"
-
-
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """Rows that have come to an item, and the children whose wanted columns these rows already have."""
+    """Rows that have come to an item: whether it is missing, and so NULL; and the children whose columns they have."""
 
     relation: Relation
-    match: Match
+    is_missing: bool = False
     has: frozenset[int] = frozenset()
 
 
@@ -167,16 +159,15 @@ class _Walk:
         for child in self._tree.children(item):
             has = frozenset({child} if self._tree.wanted_columns(child) else ())
             for message in self._messages(child, item):
-                arrivals += [
-                    _Arrival(each.relation, each.match, has) for each in self._hop(message, child, item, goes_on=False)
-                ]
+                arrivals += [replace(each, has=has) for each in self._hop(message, child, item, goes_on=False)]
         for child in self._tree.children(item):
             if self._tree.wanted_columns(child):
                 lacking = _unite_arrivals([each for each in arrivals if child not in each.has])
                 arrivals = [each for each in arrivals if child in each.has]
                 for each in lacking:
-                    arrivals += [_Arrival(r, each.match, each.has | {child}) for r in self._fetch(each, item, child)]
-        return _unite_arrivals([_Arrival(each.relation, each.match) for each in arrivals])
+                    has = each.has | {child}
+                    arrivals += [replace(each, relation=rows, has=has) for rows in self._fetch(each, item, child)]
+        return _unite_arrivals([_Arrival(each.relation, each.is_missing) for each in arrivals])
 
     def _own(self, item: int) -> list[_Arrival]:
         """The rows from which the way starts, if it starts here."""
@@ -189,14 +180,14 @@ class _Walk:
         if rows is None:
             return []
         matched = select(rows, rows.columns, _print_all(local))
-        arrivals = [_Arrival(self._said_at(item, matched, ()), Match.FOUND)]
+        arrivals = [_Arrival(self._said_at(item, matched, ()))]
         refuses = any(rejects_null(each.expression, graph.columns[item]) for each in local if each.on is None)
         if entry.presence is None or not graph.is_left(item) or refuses or not graph.mentions(item, self._want):
             return arrivals
         of_on = columns_in(*graph.join.items[item].on) & graph.columns[item]
         if (present := entry.presence(of_on)) is not None:
             present = select(present, present.columns, _print_all(each for each in local if each.on is not None))
-            arrivals.append(_Arrival(self._said_at(item, present, (), is_null=True), Match.FOUND))
+            arrivals.append(_Arrival(self._said_at(item, present, (), is_null=True)))
         return arrivals
 
     def _messages(self, child: int, item: int) -> list[_Arrival]:
@@ -207,10 +198,10 @@ class _Walk:
         carried = {*map(_at, self._tree.wanted_columns(child)), *others}
         messages: list[_Arrival] = []
         for each in self._complete(child):
-            if each.match is Match.MISSING and of_on:
-                messages.append(_Arrival(select(each.relation, carried), Match.MISSING))
+            if each.is_missing and of_on:
+                messages.append(_Arrival(select(each.relation, carried), is_missing=True))
             else:
-                messages.append(_Arrival(select(each.relation, {*carried, *map(_of_on, of_on)}), Match.FOUND))
+                messages.append(_Arrival(select(each.relation, {*carried, *map(_of_on, of_on)})))
         return _unite_arrivals(messages)
 
     def _fetch(self, arrival: _Arrival, item: int, child: int) -> list[Relation]:
@@ -219,7 +210,7 @@ class _Walk:
         for further in self._tree.children(child):
             if self._tree.wanted_columns(further):
                 arrivals = [
-                    _Arrival(relation, each.match)
+                    _Arrival(relation, each.is_missing)
                     for each in _unite_arrivals(arrivals)
                     for relation in self._fetch(each, child, further)
                 ]
@@ -233,7 +224,7 @@ class _Walk:
         conditions = [
             (substitute(each.expression, primes) if each.on == source else each.expression, each.on)
             for each in graph.between(source, item)
-            if not (each.on == source and arrival.match is Match.MISSING)
+            if not (each.on == source and arrival.is_missing)
         ]
         given = arrival.relation
         carried = given.columns if goes_on else tuple(c for c in given.columns if c in {*map(_at, self._want)})
@@ -247,7 +238,7 @@ class _Walk:
         rows = planning.superset(planning, node, need & graph.columns[item], limits, self._images)
         rows = select(rows, rows.columns, _print_all(local))
         joined = combine(given, rows, [print_sql(each) for each, _ in conditions])
-        arrivals = [_Arrival(self._said_at(item, joined, carried), Match.FOUND)]
+        arrivals = [_Arrival(self._said_at(item, joined, carried))]
         if graph.is_left(item):
             of_where = [
                 *(each for each, on in conditions if on != item),
@@ -260,7 +251,7 @@ class _Walk:
                 for name, own in self._tree.provides.get(item, {}).items():
                     computed[_at(name)] = planning.facts.null(own)
                 missing = select(lacking, {*carried, *computed}, computed=computed)
-                arrivals.append(_Arrival(missing, Match.MISSING))
+                arrivals.append(_Arrival(missing, is_missing=True))
         return arrivals
 
 
@@ -287,13 +278,13 @@ def _limit_by(
 
 
 def _unite_arrivals(arrivals: list[_Arrival]) -> list[_Arrival]:
-    """The arrivals, with those united that have the same columns, match and children."""
-    same: dict[tuple[tuple[str, ...], Match, frozenset[int]], list[Relation]] = {}
+    """The arrivals, with those united that have the same columns and children, both missing or both not."""
+    same: dict[tuple[tuple[str, ...], bool, frozenset[int]], list[Relation]] = {}
     for each in arrivals:
-        same.setdefault((each.relation.columns, each.match, each.has), []).append(each.relation)
+        same.setdefault((each.relation.columns, each.is_missing, each.has), []).append(each.relation)
     return [
-        _Arrival(relation, match, has)
-        for (_, match, has), relations in same.items()
+        _Arrival(relation, is_missing, has)
+        for (_, is_missing, has), relations in same.items()
         if (relation := unite(relations)) is not None
     ]
 

@@ -28,13 +28,14 @@ from lakehouse.views.algebra import (
     computed_columns,
     expressions,
     nodes_of,
+    substitute,
 )
 from lakehouse.views.equalities import may_be_equal_but_other
 from lakehouse.views.plan import Found, Image, SourceRows, Sql, Step
 from lakehouse.views.printing import is_printable, unprintable_part
 from lakehouse.views.sql.parsing import CALLED
 from lakehouse.views.sql.words import span_of
-from lakehouse.views.steps.relations import NOTHING, KeyLimit, Relation, print_sql, replace_columns, rows_of, text
+from lakehouse.views.steps.relations import NOTHING, KeyLimit, Relation, print_sql, rows_of, text
 from lakehouse.views.view_text import NotFollowedError
 
 EVER = (Image.NOW, Image.GONE)
@@ -99,8 +100,8 @@ class Wording:
 
     def of_expression(self, expression: Expression) -> str:
         """An expression with the words for its columns."""
-        words = {each.name: exp.Var(this=self.of_column(each.name)) for each in expression.find_all(exp.Column)}
-        return print_sql(replace_columns(expression, words))
+        words: dict[str, Expression] = {name: exp.Var(this=self.of_column(name)) for name in columns_in(expression)}
+        return print_sql(substitute(expression, words))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -133,6 +134,8 @@ class QueryFacts:
         used = columns_in(*(e for node in nodes_of(query.root) for e in expressions(node)))
         doubtful, merged = set[str](), set[str]()
         unsaid = _unsaid(query.root, query.types, doubtful, merged)
+        by_row = (node for node in nodes_of(query.root) if not isinstance(node, Aggregation | Windows))
+        of_rows = (expression for node in by_row for expression in expressions(node))
         return cls(
             query,
             frozenset(changed) - {CONSTANT.table},
@@ -140,7 +143,7 @@ class QueryFacts:
             used.union(output.column for output in query.outputs),
             unsaid,
             frozenset(merged),
-            frozenset(name for each in _of_single_rows(query.root) for name in _told_apart(each, doubtful)),
+            frozenset(name for each in of_rows for name in _told_apart(each, doubtful)),
             Wording.of(query),
         )
 
@@ -281,7 +284,9 @@ def _unsaid(node: Node, types: Mapping[str, str], doubtful: set[str], merged: se
     if isinstance(node, Scan):
         doubtful |= {name for name in node.names if may_be_equal_but_other(types.get(name, ""))}
     for name, of in computed_columns(node).items():
-        doubtful |= {name} if _may_be_doubtful(types.get(name), of, doubtful) else set()
+        kind = types.get(name)
+        is_doubtful = bool(columns_in(*of) & doubtful) if kind is None else may_be_equal_but_other(kind)
+        doubtful |= {name} if is_doubtful else set()
         if isinstance(node, MarkJoin):
             below[name] = Unsaid("by EXISTS or IN, which no step writes again")
         elif isinstance(node, Aggregation | Windows):
@@ -297,11 +302,6 @@ def _unsaid(node: Node, types: Mapping[str, str], doubtful: set[str], merged: se
             merged.add(name)
     merged |= doubtful & set(_taken_as_one(node))
     return below
-
-
-def _may_be_doubtful(kind: str | None, of: Iterable[Expression], doubtful: Collection[str]) -> bool:
-    """Whether a column computed from others may have equal values that can be told apart."""
-    return bool(columns_in(*of) & set(doubtful)) if kind is None else may_be_equal_but_other(kind)
 
 
 def _taken_as_one(node: Node) -> Iterable[str]:
@@ -322,12 +322,6 @@ def _told_apart(expression: Expression, columns: Collection[str]) -> frozenset[s
     """The columns among some for whose equal values an expression may differ: not if it is a column, or compares it."""
     used = (each for each in expression.find_all(exp.Column) if each.name in columns and each is not expression)
     return frozenset(each.name for each in used if not isinstance(each.parent, _COMPARISONS))
-
-
-def _of_single_rows(node: Node) -> Iterable[Expression]:
-    """The expressions of a node, and of the nodes below it, that are computed from a row at a time."""
-    nodes = (each for each in nodes_of(node) if not isinstance(each, Aggregation | Windows))
-    return (expression for each in nodes for expression in expressions(each))
 
 
 Superset: TypeAlias = Callable[[Planning, Node, frozenset[str], tuple[KeyLimit, ...], tuple[Image, ...]], Relation]

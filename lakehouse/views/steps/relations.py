@@ -48,15 +48,6 @@ def print_sql(expression: Expression) -> str:
     return f"({sql})" if isinstance(expression, exp.Connector | exp.Not) else sql
 
 
-def replace_columns(expression: Expression, by: Mapping[str, Expression]) -> Expression:
-    """An expression with others in place of columns, without parentheses around these."""
-
-    def replace(node: Expression) -> Expression:
-        return by[node.name].copy() if isinstance(node, exp.Column) and node.name in by else node
-
-    return expression.copy().transform(replace)
-
-
 def text(*parts: str | Sql | Relation) -> Sql:
     """SQL put together from texts, SQL and relations; the relations are in parentheses."""
     joined: list[str | Sql] = []
@@ -266,14 +257,9 @@ def holds(limit: KeyLimit) -> Sql:
     return text(f"EXISTS (SELECT 1 FROM (SELECT {keys} FROM ", (Found(limit.step),), f") WHERE {equal})")
 
 
-def flag(step: str) -> Sql:
-    """The condition that a step has a row."""
-    return text("EXISTS (SELECT 1 FROM ", (Found(step),), ")")
-
-
 def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tuple[KeyLimit, ...]]) -> SourceRows:
     """The place of an occurrence's rows, with limits on the table's own columns."""
-    own = {name: exp.column(own, quoted=True) for name, own in scan.names.items()}
+    own: dict[str, Expression] = {name: exp.column(own, quoted=True) for name, own in scan.names.items()}
     alternatives = dict.fromkeys(
         tuple(one for limit in limits if (one := _restriction(limit, own)) is not None) for limits in any_of
     )
@@ -281,9 +267,9 @@ def rows_of(scan: Scan, names: Iterable[str], image: Image, any_of: Iterable[tup
     return SourceRows(scan.table, image, columns, () if () in alternatives else tuple(alternatives))
 
 
-def _restriction(limit: KeyLimit, own: dict[str, exp.Column]) -> Restriction | None:
+def _restriction(limit: KeyLimit, own: dict[str, Expression]) -> Restriction | None:
     """A limit as a restriction on a table's own columns; None if none of its pairs can be written with them."""
-    pairs = [(replace_columns(e, own), key) for e, key in limit.pairs if not is_captured(e, own)]
+    pairs = [(substitute(e, own), key) for e, key in limit.pairs if not is_captured(e, own)]
     if limit.pairs and not pairs:
         return None
     return Restriction(limit.step, tuple((print_sql(e), key) for e, key in pairs), limit.null_safe)

@@ -7,7 +7,6 @@ complete, and any other row that comes out does not match the limits.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import assert_never
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expression
@@ -110,8 +109,6 @@ class Restrictions:
                 self._limit_full_join(node, limits)
             case Join():
                 self._limit_join(node, limits)
-            case _:
-                assert_never(node)
 
     def _pass(self, below: Node, limits: tuple[KeyLimit, ...], down: tuple[KeyLimit, ...], why: str) -> None:
         """Limits a node by what limits on the rows around it imply; if they imply nothing, records why."""
@@ -184,7 +181,7 @@ class Restrictions:
                     (harden(Join(items, (*join.where, *item.on))), frozenset[str]())
                 ]
                 if not self._has_null_free_key(limits, own):
-                    parts.append((_without(join, k), own))
+                    parts.append((_rows_without_partner(without_item(join, k), item.node, item.on), own))
                 self._limit_parts(parts, limits)
                 return
         for item, of_item in zip(join.items, self._of_items(join, limits), strict=True):
@@ -299,12 +296,6 @@ class Restrictions:
     def _null_free(self, limit: KeyLimit) -> frozenset[str]:
         """The columns of a limit's step that have no NULL, as far as is known."""
         return self.keys.null_free if self.keys is not None and limit.step == self.keys.step else frozenset()
-
-
-def _without(join: Join, index: int) -> Node:
-    """The rows of a join in which a LEFT item is missing, without its columns."""
-    item = join.items[index]
-    return _rows_without_partner(without_item(join, index), item.node, item.on)
 
 
 def _rows_without_partner(node: Node, other: Node, on: tuple[Expression, ...]) -> Node:

@@ -1,7 +1,7 @@
 """The second reading of a node: a superset of the values in the rows that it has or had and that match limits."""
 
 from collections.abc import Mapping
-from typing import assert_never
+from itertools import chain
 
 from sqlglot import exp
 
@@ -23,6 +23,7 @@ from lakehouse.views.algebra import (
     children,
     columns,
     columns_in,
+    computed_columns,
     nulls_of,
     without_item,
 )
@@ -56,14 +57,10 @@ def superset(
     match node:
         case Scan():
             return _of_scan(planning, node, want, limits, images)
-        case Extend(new=new):
-            down = limits_over(through(limits, new), columns(node.node))
+        case Extend() | Generate():
+            of_new = through(limits, node.new) if isinstance(node, Extend) else limits
+            down = limits_over(of_new, columns(node.node))
             return compute_columns(node, want, superset(planning, node.node, inputs(node, want), down, images))
-        case Generate():
-            down = limits_over(limits, columns(node.node))
-            return generate_columns(
-                node, want, superset(planning, node.node, generator_inputs(node, want), down, images)
-            )
         case Filter(node=below, where=where):
             used = guard(limits, below, filter(planning.facts.can_say, where), planning.facts.query.types)
             rows = superset(planning, below, want, used, images)
@@ -76,8 +73,6 @@ def superset(
             return _of_full_join(planning, node, want, limits, images)
         case Join():
             return _of_join(planning, node, want, limits, images)
-        case _:
-            assert_never(node)
 
 
 def _of_scan(
@@ -203,10 +198,8 @@ def _no_rows(planning: Planning, node: Node, want: frozenset[str]) -> Relation:
     match node:
         case Scan():
             return planning.scan(node, want, Image.NONE, ())
-        case Extend():
+        case Extend() | Generate():
             return compute_columns(node, want, _no_rows(planning, node.node, inputs(node, want)))
-        case Generate():
-            return generate_columns(node, want, _no_rows(planning, node.node, generator_inputs(node, want)))
         case SetOperation():
             of_first = _no_rows(planning, node.nodes[0], frozenset(node.names[0][name] for name in want))
             united = unite_branches(planning, node, want, {0: of_first})
@@ -223,24 +216,16 @@ def _no_rows(planning: Planning, node: Node, want: frozenset[str]) -> Relation:
 # rows with other columns
 
 
-def inputs(node: Extend, want: frozenset[str]) -> frozenset[str]:
+def inputs(node: Extend | Generate, want: frozenset[str]) -> frozenset[str]:
     """The columns below that wanted columns are computed from."""
-    return want.difference(node.new) | columns_in(*(node.new[name] for name in want & node.new.keys()))
+    new = computed_columns(node)
+    return want.difference(new) | columns_in(*chain.from_iterable(new[name] for name in want & new.keys()))
 
 
-def compute_columns(node: Extend, want: frozenset[str], rows: Relation) -> Relation:
-    """Rows with the wanted columns that a node computes."""
-    return select(rows, want, computed={name: print_sql(node.new[name]) for name in want & node.new.keys()})
-
-
-def generator_inputs(node: Generate, want: frozenset[str]) -> frozenset[str]:
-    """The columns below that wanted columns are generated from."""
-    new = frozenset(node.new)
-    return (want - new) | (columns_in(node.generator) if want & new else frozenset[str]())
-
-
-def generate_columns(node: Generate, want: frozenset[str], rows: Relation) -> Relation:
-    """Rows with the wanted columns that a generator makes; if none of these is wanted, each row once."""
+def compute_columns(node: Extend | Generate, want: frozenset[str], rows: Relation) -> Relation:
+    """Rows with the wanted columns that a node computes; if none of a generator's is wanted, each row once."""
+    if isinstance(node, Extend):
+        return select(rows, want, computed={name: print_sql(node.new[name]) for name in want & node.new.keys()})
     if not want & set(node.new):
         return rows
     outer = "OUTER " if node.outer else ""

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 
 from lakehouse.delta.text import fold
-from lakehouse.errors.views import TextPlace, ViewError
-from lakehouse.views.query import names_in, refuse_parameters, refuse_values_of_the_run
+from lakehouse.errors.views import ViewError
+from lakehouse.views.query import refuse_parameters, refuse_values_of_the_run
 from lakehouse.views.sql.look import look_through
 from lakehouse.views.view_text import ViewText, with_place
 
@@ -17,9 +17,24 @@ def refuse_other_inputs(text: ViewText, inputs: Collection[str], asset: str) -> 
             followed.
     """
     try:
-        tables = names_in(text.text)
-        _refuse_tables(text, inputs)
-        _refuse_unused(text, tables, inputs)
+        look = look_through(text.text)
+        for place, table in look.tables.items():
+            if text.input_of(table) not in inputs:
+                what, listed = f"{table} is not an input of the view", ", ".join(sorted(inputs))
+                remedy = (
+                    f"Name one of its inputs, {listed or 'of which it has none'}, or add {table} to the parameters of "
+                    f"the function. An input of another IO manager is none: put it into a table first."
+                )
+                raise ViewError("VIEW_UNKNOWN_TABLE", what, look.words.of_place(place), remedy)
+        named = {text.input_of(table) for table in look.tables.values()}
+        for name in inputs:
+            if name not in named:
+                what = f"The text does not name the input {name}, so its changes would be read and lost"
+                remedy = (
+                    f"Name {name} in the text, or remove it from the parameters of the function. With deps= the asset "
+                    f"only runs after it."
+                )
+                raise ViewError("VIEW_UNUSED_INPUT", what, None, remedy)
     except ViewError as error:
         raise with_place(error, text.origin, asset) from error.__cause__
 
@@ -36,14 +51,9 @@ def refuse_undefined(text: ViewText, table: str, asset: str, alike: str | None) 
     remedy = f"Correct the name, or add a dg.AssetSpec({spec}) if another code location makes the table."
     if alike is not None:
         remedy = f"If {alike} is meant, give its asset or spec to views_from(..., specs=[...])."
-    places = (at for at, name in look_through(text.text).tables.items() if name == table)
-    at = next(places)
-    error = ViewError(
-        "VIEW_UNKNOWN_TABLE",
-        f"Nothing in this code location defines {key}",
-        TextPlace.of(text.text, at.start, at.end),
-        remedy,
-    )
+    look, what = look_through(text.text), f"Nothing in this code location defines {key}"
+    place = next(at for at, name in look.tables.items() if name == table)
+    error = ViewError("VIEW_UNKNOWN_TABLE", what, look.words.of_place(place), remedy)
     raise with_place(error, text.origin, asset)
 
 
@@ -75,31 +85,6 @@ def refuse_other_parameters(text: ViewText, asset: str) -> None:
         raise with_place(error, text.origin, asset) from error.__cause__
 
 
-def _refuse_tables(text: ViewText, inputs: Collection[str]) -> None:
-    for place, table in look_through(text.text).tables.items():
-        if text.input_of(table) not in inputs:
-            raise ViewError(
-                "VIEW_UNKNOWN_TABLE",
-                f"{table} is not an input of the view",
-                TextPlace.of(text.text, place.start, place.end),
-                f"Name one of its inputs, {_listing(inputs)}, or add {table} to the parameters of the function. An "
-                f"input of another IO manager is none: put it into a table first.",
-            )
-
-
-def _refuse_unused(text: ViewText, tables: Collection[str], inputs: Collection[str]) -> None:
-    named = {text.input_of(table) for table in tables}
-    for name in inputs:
-        if name not in named:
-            raise ViewError(
-                "VIEW_UNUSED_INPUT",
-                f"The text does not name the input {name}, so its changes would be read and lost",
-                None,
-                f"Name {name} in the text, or remove it from the parameters of the function. With deps= the asset only "
-                f"runs after it.",
-            )
-
-
 def computed_column(name: str) -> ViewError:
     """The refusal of a partition column that is computed."""
     return ViewError(
@@ -108,7 +93,3 @@ def computed_column(name: str) -> ViewError:
         None,
         "Select a column of a table as it is, or give the computed column in an asset upstream.",
     )
-
-
-def _listing(inputs: Collection[str]) -> str:
-    return ", ".join(sorted(inputs)) or "of which it has none"

@@ -109,10 +109,3 @@ def with_place(error: ViewError, origin: Origin, asset: str | None = None) -> Vi
     """The refusal of a text, with the place in its file, and the asset that the text makes."""
     place = origin.place(error.place)
     return ViewError(error.code, error.what, place, error.remedy, asset=asset, file=origin.file, line=origin.line)
-
-
-def refusal_of_a_part(asset: str, source: str) -> ViewError:
-    """The refusal of an input that leaves changes out: a query over a part of a source is another query."""
-    what = f"The query is over all rows of '{source}', and Read(start=..., exclude_operations=...) leaves some out"
-    remedy = "Say in its WHERE which rows count, and take these options out."
-    return with_place(ViewError("VIEW_PARTIAL_INPUT", what, None, remedy), Origin(), asset)

@@ -19,12 +19,10 @@ from lakehouse.difference.statements import Planned, Skip
 from lakehouse.errors.views import ViewError
 from lakehouse.read.asset import PastRows
 from lakehouse.read.content import SourceRead
-from lakehouse.read.decide import (
-    why_other_query,
-)
+from lakehouse.read.decide import why_other_query
 from lakehouse.read.run import Run
 from lakehouse.spark.session import interpreting
-from lakehouse.views.view_text import Origin, ViewText, refusal_of_a_part, with_place
+from lakehouse.views.view_text import Origin, ViewText, with_place
 from lakehouse.writes.stated import refuse_names_taken
 from lakehouse.writes.sums import as_marked_before
 from lakehouse.writes.write import Basis, Declaration, Write, rest_of
@@ -120,7 +118,10 @@ class View(Write):
         """
         partial = next((name for name, read in asset.changes.items() if not read.is_whole), None)
         if partial is not None:
-            raise refusal_of_a_part(asset.name, partial)
+            options = "Read(start=..., exclude_operations=...)"
+            what = f"The query is over all rows of '{partial}', and {options} leaves some out"
+            remedy = "Say in its WHERE which rows count, and take these options out."
+            raise with_place(ViewError("VIEW_PARTIAL_INPUT", what, None, remedy), Origin(), asset.name)
         if asset.table.policy.refresh == "strict" and not asset.changes:
             what = "Its policy is refresh='strict', and no input is read as Changes, so every run computes all rows"
             error = ViewError("VIEW_NOT_INCREMENTAL", what, None, "Read an input as Changes, or leave the word out.")

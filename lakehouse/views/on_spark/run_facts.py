@@ -44,10 +44,10 @@ def bind(spark: Callable[[], SparkSession], run: Run, text: ViewText) -> BoundTe
 
 def _facts_of(run: Run, sources: Mapping[str, Source], followed: tuple[str, ...] = ()) -> TableFacts:
     """What declarations and logs show about the tables of a text, under the names that the text has for them."""
-    table = run.table
+    table, sizes = run.table, {name: source.log.size() for name, source in sources.items()}
     return TableFacts(
         followed,
-        [name for name, source in sources.items() if _is_small(source)],
+        [name for name, size in sizes.items() if size is not None and size.rows <= limits().whole_rows],
         {name: source.key for name, source in sources.items() if source.key},
         table.key_columns,
         table.partitioned_by(run.head),
@@ -73,12 +73,6 @@ def _schema(source: Source) -> StructType:
     """The columns of a source."""
     schema = source.log.file_schema(source.at.version)
     return source.at.rows().schema if schema is None else as_struct(schema)
-
-
-def _is_small(source: Source) -> bool:
-    """Whether a source has so few rows that it is cheaper to read it whole than to ask for keys first."""
-    size = source.log.size()
-    return size is not None and size.rows <= limits().whole_rows
 
 
 def why_whole(run: Run, bound: BoundText) -> Whole | None:

@@ -1,8 +1,8 @@
 """The plans of a view on Spark: the keys of each step come to the driver, and restrict what later steps read."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, assert_never
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -105,17 +105,22 @@ class Execution:
                 return _moved_rows(table, rows.columns)
             case Image.NONE:
                 return table.source.limit(0)
-            case _:
-                assert_never(rows.image)
 
     def _follows_from_few(self, sql: Sql) -> bool:
         """Whether all keys and changes that a query uses are at the driver."""
-        keys = (self._keys[step] for step in _steps_in(sql))
-        return all(isinstance(each, Local) for each in keys) and all(map(self._is_at_driver, _images_in(sql)))
-
-    def _is_at_driver(self, rows: SourceRows) -> bool:
-        table = self.tables[rows.table]
-        return isinstance(table, DataFrame) or table.read_no_feed
+        steps = set[str]()
+        for place in sql:
+            match place:
+                case str():
+                    pass
+                case Found(step=step):
+                    steps.add(step)
+                case SourceRows(table=name, image=image, any_of=any_of):
+                    table = self.tables[name]
+                    if image in CHANGES and not isinstance(table, DataFrame) and not table.read_no_feed:
+                        return False
+                    steps.update(restriction.step for alternative in any_of for restriction in alternative)
+        return all(isinstance(self._keys[step], Local) for step in steps)
 
 
 def _to_send(rows: DataFrame) -> DataFrame:
@@ -124,23 +129,6 @@ def _to_send(rows: DataFrame) -> DataFrame:
     Spark does not know the size of rows that it keeps, and would shuffle both sides.
     """
     return F.broadcast(rows) if rows.count() <= limits().broadcast_rows else rows
-
-
-def _steps_in(sql: Sql) -> Iterator[str]:
-    """The steps whose rows a query uses."""
-    for place in sql:
-        match place:
-            case str():
-                pass
-            case Found(step=step):
-                yield step
-            case SourceRows(any_of=any_of):
-                yield from (restriction.step for alternative in any_of for restriction in alternative)
-
-
-def _images_in(sql: Sql) -> Iterator[SourceRows]:
-    """The places of a query that hold changed rows."""
-    return (place for place in sql if isinstance(place, SourceRows) and place.image in CHANGES)
 
 
 def _images(read: SourceRead, *changes: str) -> DataFrame:

@@ -25,7 +25,7 @@ from lakehouse.views.sql.grouping import Grouping, Projection, has_aggregate, ov
 from lakehouse.views.sql.parsing import CALLED
 from lakehouse.views.sql.scopes import Ctes, ReadQuery, Scope, TextReading, parts_of, type_of
 from lakehouse.views.sql.sources import is_outer_generator, read_from, read_generator
-from lakehouse.views.sql.subqueries import Block, conjuncts, correlation, rewrite, sides
+from lakehouse.views.sql.subqueries import Block, conjuncts, correlation, own_column, rewrite
 from lakehouse.views.sql.time_windows import call_of, in_windows, is_call
 
 
@@ -55,7 +55,7 @@ def read_select(reading: TextReading, select: exp.Select, ctes: Ctes, outer: tup
     of_none = {output.column: _of_none(state, new, output.column) for output in outputs if state.of_none is not None}
     is_one_row = state.of_none is not None and not select.args.get("having") and not select.args.get("qualify")
     if select.args.get("distinct"):
-        inner = [_own_side(state, condition, node) for condition in state.correlated]
+        inner = [own_column(block.reading, each, node, select) for each in state.correlated]
         groups = dict.fromkeys([*(output.column for output in outputs), *inner])
         node = Aggregation(node, tuple(groups), {})
     return ReadQuery(node, outputs, state.correlated, is_one_row, of_none, block.scope.offer if is_one_row else {})
@@ -159,7 +159,8 @@ def _of_star(block: Block, item: Expression, star: exp.Star) -> list[Projection]
                 raise block.reading.not_followed(f"{'.'.join(named)}.* is the star of a struct", item)
             what = f"{item.table}.* is not one table of this FROM"
             raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, item, "Correct the name before the star.")
-        outputs = block.scope.star_of(relations[0])
+        own = {output.column for output in relations[0].columns}  # in Spark's order: the hidden ones first
+        outputs = tuple(output for output in (*block.scope.hidden, *outputs) if output.column in own)
     without = {output.column for each in star.args.get("except_") or () for output in _exclusions(block, each, outputs)}
     return [Projection(output.name, column(output.column)) for output in outputs if output.column not in without]
 
@@ -386,11 +387,3 @@ def _of_none(state: _State, new: Mapping[str, Expression], name: str) -> Express
     """The value of a column of an aggregate over all rows if there are no rows."""
     of_none = state.of_none or {}
     return substitute(new[name], of_none) if name in new else of_none.get(name, exp.Null())
-
-
-def _own_side(state: _State, condition: Expression, node: Node) -> str:
-    """The column of a block that a condition equates with a column of the surrounding query."""
-    pair = sides(condition, columns(node))
-    if pair is None or not isinstance(pair[0], exp.Column):
-        raise correlation(state.block.reading, state.select)
-    return pair[0].name

@@ -243,9 +243,8 @@ def over_windows(
     for name, window in windows.items():
         parts: list[Expression] = window.args.get("partition_by") or []
         if all(isinstance(part, exp.Literal | exp.Null) for part in parts):
-            reading.compute_whole(
-                reading.not_followed("a window without PARTITION BY goes over all rows", window).reason
-            )
+            why = reading.not_followed("a window without PARTITION BY goes over all rows", window).reason
+            reading.whole = reading.whole or why
         partition = tuple(_partition(reading, part, computed) for part in parts)
         window.set("partition_by", [column(part) for part in partition])
         by_partition.setdefault(frozenset(partition), {})[name] = window

@@ -59,11 +59,6 @@ class Scope:
         columns = ((each, output) for each in self.relations if each.alias for output in each.columns)
         return alone | {output.column: f"{quote(each.alias)}.{quote(output.name)}" for each, output in columns}
 
-    def star_of(self, relation: FromItem) -> tuple[Output, ...]:
-        """The columns of `relation.*` in Spark's order: the hidden ones first."""
-        own = {output.column for output in relation.columns}
-        return tuple(output for output in (*self.hidden, *self.visible) if output.column in own)
-
     def find(self, parts: tuple[str, ...]) -> tuple[tuple[Output, ...], tuple[str, ...]]:
         """The columns that a name, in lower case, may mean, and the struct fields that follow."""
         qualified = [
@@ -158,10 +153,6 @@ class TextReading:
         """The refusal of a part of the text."""
         return ViewError(code, what, None if node is None else self.parsed.at(node, word), remedy)
 
-    def compute_whole(self, why: Reason) -> None:
-        """Record why all rows are computed as soon as a table has changed; the first reason stays."""
-        self.whole = self.whole or why
-
     def not_followed(self, what: str, node: Expr, word: str = "") -> NotFollowedError:
         """The error that keys cannot follow changes through a part of the text."""
         clause = what if what[1:2].isupper() else what[:1].lower() + what[1:]
@@ -234,13 +225,6 @@ def field_of(value: Expression, fields: tuple[str, ...]) -> Expression:
     for each in fields:
         value = exp.Dot(this=exp.Paren(this=value), expression=exp.to_identifier(each, quoted=True))
     return value
-
-
-def unknown_column(reading: TextReading, name: Expression, scope: Scope) -> ViewError:
-    """The refusal of a name that means nothing."""
-    names = ", ".join(output.name for output in scope.visible)
-    what = f"There is no column {reading.parsed.words(name)}"
-    return reading.refuse("VIEW_UNKNOWN_COLUMN", what, name, f"The columns here are: {names}.")
 
 
 _TIMES = ("timestamp_micros", "timestamp_millis", "timestamp_seconds")

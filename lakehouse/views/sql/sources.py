@@ -91,7 +91,7 @@ class _Rows:
         node, scope = read_source(block, join.this)
         block.scope, before = block.scope.beside(scope), block.scope
         pairs = _pairs(block, join, before, scope)
-        on = [_equal(left, right) for left, right in pairs]
+        on = list[Expression](exp.EQ(this=column(a.column), expression=column(b.column)) for a, b in pairs)
         marks = len(block.marks)
         items = len(block.items)
         on += [rewrite(block, each) for each in conjuncts(join.args.get("on"))]
@@ -413,11 +413,6 @@ def _only(block: Block, scope: Scope, name: str, at: Expression) -> Output:
         what = f"One side of the join has {'several' if outputs else 'no'} columns {name}"
         raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, at, "Write the condition after ON.")
     return outputs[0]
-
-
-def _equal(left: Output, right: Output) -> Expression:
-    """The condition of USING for one column."""
-    return exp.EQ(this=column(left.column), expression=column(right.column))
 
 
 def _merge(keys: list[Output], pairs: list[tuple[Output, Output]], left: Scope, right: Scope) -> tuple[Output, ...]:

@@ -32,7 +32,6 @@ from lakehouse.views.sql.scopes import (
     is_name,
     parts_of,
     resolve,
-    unknown_column,
 )
 from lakehouse.views.sql.time_windows import TimeWindow, is_call
 from lakehouse.views.view_text import NotFollowedError
@@ -167,6 +166,14 @@ def sides(condition: Expression, own: frozenset[str]) -> tuple[Expression, Expre
     return None
 
 
+def own_column(reading: TextReading, condition: Expression, rows: Node, at: Expr) -> str:
+    """The column of a query's rows that a condition equates with a column of the surrounding query."""
+    pair = sides(condition, columns(rows))
+    if pair is None or not isinstance(pair[0], exp.Column):
+        raise correlation(reading, at)
+    return pair[0].name
+
+
 def _replacement(block: Block, node: Expr) -> Expression | None:
     """What replaces a node; None if only nodes below it change."""
     if (name := node.meta.get(CALLED)) in GENERATORS:
@@ -208,7 +215,9 @@ def _meaning(block: Block, name: exp.Column | exp.Dot) -> Expression:
         return field_of(in_parentheses(alias.copy()), path[1:])
     meaning = meaning or resolve(block.reading, name, (Scope(), *block.outer))
     if meaning is None:
-        raise unknown_column(block.reading, name, block.scope)
+        names = ", ".join(output.name for output in block.scope.visible)
+        what = f"There is no column {block.reading.parsed.words(name)}"
+        raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, name, f"The columns here are: {names}.")
     if len(path) == 1:
         meaning.meta[SAID] = path[0].lower()
     return meaning
@@ -292,12 +301,7 @@ def beside(reading: TextReading, query: ReadQuery) -> tuple[Item, Mapping[str, E
 def _single(block: Block, node: exp.Query, query: ReadQuery) -> tuple[Node, str]:
     """The rows and the column of any one value of a scalar subquery, for each value of the columns that match it."""
     reading, value = block.reading, query.outputs[0].column
-    groups: list[str] = []
-    for condition in query.correlated:
-        pair = sides(condition, columns(query.node))
-        if pair is None or not isinstance(pair[0], exp.Column):
-            raise correlation(block.reading, node)
-        groups.append(pair[0].name)
+    groups = [own_column(reading, condition, query.node, node) for condition in query.correlated]
     single = reading.unique("scalar", reading.types.get(value))
     reading.note("A scalar subquery is not an aggregate: if it has several rows, the run fails.")
     return Aggregation(query.node, tuple(dict.fromkeys(groups)), {single: exp.AnyValue(this=column(value))}), single

@@ -115,7 +115,9 @@ def cut(text: str, origin: Origin = Origin()) -> Iterator[Token]:
             case "blank":
                 pass
             case "line":
-                _refuse_continued(text, match, origin)
+                if match.group().endswith("\\"):
+                    what = "this comment ends with a backslash, so Spark takes the next line for a part of it"
+                    raise view_error("VIEW_SYNTAX", what, "Remove the backslash.", text, match.start(), origin)
             case "block":
                 at = _end_of_comment(text, match.start(), origin)
             case "open":
@@ -124,19 +126,6 @@ def cut(text: str, origin: Origin = Origin()) -> Iterator[Token]:
                 )
             case kind:
                 yield Token(TokenKind[kind], match.group(), match.start())
-
-
-def _refuse_continued(text: str, comment: re.Match[str], origin: Origin) -> None:
-    """Refuses a comment that ends with a backslash: to Spark the next line belongs to it, to others it does not."""
-    if comment.group().endswith("\\"):
-        raise view_error(
-            "VIEW_SYNTAX",
-            "this comment ends with a backslash, so Spark takes the next line for a part of it",
-            "Remove the backslash.",
-            text,
-            comment.start(),
-            origin,
-        )
 
 
 def _end_of_comment(text: str, start: int, origin: Origin) -> int:

@@ -88,20 +88,16 @@ def judge_rows(run: Run, rows: DataFrame, *, few: bool) -> Judged:
     if not expectations:
         return Judged(rows)
     if run.table.quarantines:
-        _refuse_own_columns(run.name, rows.columns)
+        own = fold(OWN_COLUMNS)
+        problems = {name: "is a column that its quarantine has itself" for name in rows.columns if name.lower() in own}
+        if problems:
+            raise WriteError.schema(run.name, problems, "Rename it in the asset.")
     with _blaming_conditions(run.name, rows, expectations):
         answered = compute_once(_with_answers(run.name, rows, key, expectations), few=few)
         evaluations = _evaluate(answered, key, expectations)
     _act(run, evaluations)
     rejects = any(each.broken and each.expect.quarantines for each in evaluations)
     return replace(_split(answered.frame if isinstance(answered, Local) else answered, expectations), rejects=rejects)
-
-
-def _refuse_own_columns(asset: str, columns: Sequence[str]) -> None:
-    own = fold(OWN_COLUMNS)
-    problems = {name: "is a column that its quarantine has itself" for name in columns if name.lower() in own}
-    if problems:
-        raise WriteError.schema(asset, problems, "Rename it in the asset.")
 
 
 def _split(answered: DataFrame, expectations: Sequence[Expect]) -> Judged:

@@ -21,7 +21,7 @@ from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, S
 from lakehouse.delta.limits import limits
 from lakehouse.delta.text import Literal, fold, quote, same
 from lakehouse.read.touched import Touched, require
-from lakehouse.read.touched_keys import FromFeed
+from lakehouse.read.touched_keys import FromFeed, SomeKeys
 from lakehouse.spark.broken_promises import Breach, breach_sql, broken
 from lakehouse.spark.driver_rows import Local, compute_once, is_empty, small
 from lakehouse.spark.fitting import with_known_schema, with_lacking
@@ -94,15 +94,16 @@ def with_promises(asset: str, rows: DataFrame, touched: Touched | None) -> DataF
     """
     if touched is not None:
         require(rows.columns, touched.columns, f"The result of '{asset}'")
-    if touched is None or touched.is_everything:
+    keys = None if touched is None else touched.touched
+    if touched is None or not isinstance(keys, SomeKeys):
         return _with_problem(rows, f"CAST(NULL AS STRING) AS {_PROBLEM}")
     outside = breach_sql(Breach.OUTSIDE, {column: quote(column) for column in touched.columns})
-    predicate = touched.predicate(rows.schema)
+    predicate = keys.predicate(rows.schema)
     if predicate is not None and predicate.is_exact:
         return _with_problem(rows, f"CASE WHEN NOT coalesce({predicate.sql}, FALSE) THEN {outside} END AS {_PROBLEM}")
     renamed = {f"__promised_{index}": column for index, column in enumerate(touched.columns)}
-    keys = touched.sent.selectExpr("TRUE AS __promised", *(_as(quote(c), alias) for alias, c in renamed.items()))
-    beside = rows.join(keys, touched.same_key(rows, renamed), "left")
+    sent = keys.sent.selectExpr("TRUE AS __promised", *(_as(quote(c), alias) for alias, c in renamed.items()))
+    beside = rows.join(sent, keys.same_key(rows, renamed), "left")
     problem_of_row = f"CASE WHEN __promised IS NULL THEN {outside} END AS {_PROBLEM}"
     return beside.selectExpr("*", problem_of_row).drop("__promised", *renamed)
 
@@ -205,7 +206,11 @@ def local_difference(
         return _with_operations(rows, arrow, _nullable(rows.schema), [INSERT] * rows.rows)
     by_key = fold(touched.columns) == fold(key)
     predicate = touched.predicate(target.schema) if by_key else None
-    whole = rows.arrow if predicate is None else _with_keys(rows.arrow, touched.columns, _without_row(rows, touched))
+    whole = rows.arrow
+    if predicate is not None:
+        present = set(rows.literal_rows(touched.columns))
+        without_row = [values for values in touched.values or () if values not in present]
+        whole = _with_keys(whole, touched.columns, without_row)
     existing = touched.restrict(target) if predicate is None else target.where(predicate.sql)
     answers = small(_beside(rows, whole, existing, key, partition_columns, "left" if predicate is None else "inner"))
     if answers is None:
@@ -241,12 +246,6 @@ def _keeps_promises(asset: str, rows: Local, key: tuple[str, ...], touched: Touc
         ((twice, _),) = Counter(rows.literal_rows(key)).most_common(1)
         raise broken(asset, Breach.TWICE, {"key": dict(zip(key, twice, strict=True))})
     return True
-
-
-def _without_row(rows: Local, touched: Touched) -> list[tuple[Literal, ...]]:
-    """The touched keys that the result has no row for."""
-    present = set(rows.literal_rows(touched.columns))
-    return [values for values in touched.values or () if values not in present]
 
 
 def _beside(

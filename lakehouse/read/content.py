@@ -66,7 +66,10 @@ def rows_after(images: Local, key: Sequence[str], columns: Sequence[str]) -> Loc
 
     None also if a key is NULL, because in SQL a unique key may be NULL in many rows.
     """
-    if images.values(key) is None or not _tell_exactly(images, columns):
+    if images.values(key) is None:
+        return None
+    kinds = {field.name.lower(): field.dataType for field in images.schema.fields}
+    if not all(are_exact(images.arrow.column(column), kinds[column.lower()]) for column in columns):
         return None
     key_columns = [images.column(column) for column in key]
     if any(column.null_count for column in key_columns):
@@ -92,12 +95,6 @@ def _newest(key: Sequence[Any], versions: Any) -> tuple[Any, Any]:
     of_image = table.column("version").to_numpy()
     is_newest = of_image == of_image[begins][numbers]
     return table.column("place").to_numpy()[is_newest], numbers[is_newest]
-
-
-def _tell_exactly(images: Local, columns: Sequence[str]) -> bool:
-    """Whether the values of the feed equal those of the source."""
-    kinds = {field.name.lower(): field.dataType for field in images.schema.fields}
-    return all(are_exact(images.arrow.column(column), kinds[column.lower()]) for column in columns)
 
 
 @dataclass(frozen=True, slots=True)

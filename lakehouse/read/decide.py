@@ -106,7 +106,8 @@ def decision_for_all(
             reason = _why_redefined(asset, mark, definition)
             if reason is not None:
                 return decision_by_policy(asset, _decision_for_other_definition(asset, reason))
-            return _comparison_of_new_code(asset, mark, definition) or _comparison_by_policy(asset)
+            by_policy = Reconcile("its policy is refresh='full'") if computes_everything(asset) else None
+            return _comparison_of_new_code(asset, mark, definition) or by_policy
         case Fresh():
             return None
 
@@ -207,10 +208,6 @@ def computes_everything(asset: Asset) -> bool:
             return asset.policy.chosen_refresh == "full" and is_whole
         case PastRows.APPENDED | PastRows.KEPT:
             return False
-
-
-def _comparison_by_policy(asset: Asset) -> Reconcile | None:
-    return Reconcile("its policy is refresh='full'") if computes_everything(asset) else None
 
 
 def _decision_without_position(asset: Asset, reason: str) -> Reconcile | Refuse:

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Any, assert_never
+from typing import Any
 
 from lakehouse.cursor.mark import Position, rows_of
 from lakehouse.cursor.unread import why_passed
@@ -195,8 +195,6 @@ def forecast_input(plan: ReadPlan, source: Source, now: int) -> InputForecast:
             return _of_batch(source, Reading.NOTHING, batch, _why_recorded(batch, now))
         case ReadFeed(batch=batch):
             return _of_batch(source, Reading.CHANGES, batch, None)
-        case _:
-            assert_never(plan)
 
 
 def looked_up(source: Source, position: Position | None) -> InputForecast:

@@ -149,26 +149,17 @@ class Touched:
             ReadError (COLUMN_MISSING): The frame lacks a column of the keys.
         """
         require(frame.columns, self.columns, f"the frame that of() restricts to keys of {self.name}")
-        if isinstance(self.touched, EveryKey):
+        keys = self.touched
+        if isinstance(keys, EveryKey):
             return frame
-        predicate = self.predicate(frame.schema)
+        predicate = keys.predicate(frame.schema)
         if predicate is not None:
             frame = frame.where(predicate.sql)
             if predicate.is_exact:
                 return frame
         renamed = {f"__touched_{index}": column for index, column in enumerate(self.columns)}
-        keys = self.sent.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
-        return frame.join(keys, self.same_key(frame, renamed), "left_semi")
-
-    @property
-    def sent(self) -> DataFrame:
-        """The keys as the side of a join."""
-        return self.touched.sent if isinstance(self.touched, SomeKeys) else self.keys
-
-    def same_key(self, frame: DataFrame, renamed: dict[str, str]) -> Column:
-        """The join condition that a row of the frame has a key; see `SomeKeys.same_key`."""
-        assert isinstance(self.touched, SomeKeys), "nothing is joined with every key"
-        return self.touched.same_key(frame, renamed)
+        sent = keys.sent.select(*(F.col(quote(column)).alias(alias) for alias, column in renamed.items()))
+        return frame.join(sent, keys.same_key(frame, renamed), "left_semi")
 
     def predicate(self, schema: StructType) -> KeyPredicate | None:
         """The keys as a literal predicate on rows of a schema, if the keys are few and have its columns' types."""

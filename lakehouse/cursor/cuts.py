@@ -162,7 +162,8 @@ def agreement(standings: Standings, table: str, cursor: Cursor, reads: Mapping[s
     cut = greatest_cut(standings.exact, heads | ends, floors, limit)
     if ends and cut in (None, floors):  # a limit is dropped if no cut beyond the positions is within it
         cut = greatest_cut(standings.exact, heads, floors, limit)
-    waits = tuple(who_is_behind(newest)) if cut is None or _is_behind(standings, cut, newest) else ()
+    is_newest = cut is not None and all(standings.exact(name, at) == newest[name].exact for name, at in cut.items())
+    waits = () if is_newest else tuple(who_is_behind(newest))
     if cut is None:
         begun = floors if floors.keys() == heads.keys() else {}
         return Agreement(begun, frozenset(heads), own.exact, waits_for=waits)
@@ -191,10 +192,6 @@ def _ends(standings: Standings, cursor: Cursor, heads: Mapping[str, int], reads:
             batch = cap(commits or (), read, furthest)
             ends |= {name: batch[-1].version} if batch else {}
     return ends
-
-
-def _is_behind(standings: Standings, cut: Mapping[str, int], newest: Mapping[str, Standing]) -> bool:
-    return any(standings.exact(name, at) != newest[name].exact for name, at in cut.items())
 
 
 def who_is_behind(newest: Mapping[str, Standing]) -> Iterator[Lag]:

@@ -102,15 +102,12 @@ def _find(past: Past, asset: str, partitions: tuple[str, ...], *, positions: boo
         cursor = _newest(past, asset, partitions)
         generation, epoch = _generation_and_epoch(past, asset, partitions, cursor.generation)
         if isinstance(cursor, Known):
-            cursor = replace(cursor, may_be_empty=_has_foreign_delete(past, cursor.version))
+            since = past.back(after=cursor.version)
+            has_foreign_delete = any(commit.operation == "DELETE" and mark_in(commit) is None for commit in since)
+            cursor = replace(cursor, may_be_empty=has_foreign_delete)
         return replace(cursor, generation=generation, epoch=epoch)
     generation, epoch = _generation_and_epoch(past, asset, partitions, FIRST_GENERATION)
     return Fresh(generation, epoch, _foreign(past, asset) if epoch == 0 else None)
-
-
-def _has_foreign_delete(past: Past, after: int) -> bool:
-    """Whether somebody else has deleted rows since a version."""
-    return any(commit.operation == "DELETE" and mark_in(commit) is None for commit in past.back(after=after))
 
 
 def _generation_and_epoch(

@@ -244,7 +244,7 @@ class Mark:
                 columns=None if body.get("columns") is None else _text(body["columns"]),
                 query=None if body.get("query") is None else _query_from_json(body["query"]),
                 code=None if body.get("code") is None else _code_from_json(body["code"]),
-                rows=None if body.get("rows") is None else _rows_from_json(body["rows"]),
+                rows=None if body.get("rows") is None else Rows(*map(_number, body["rows"])),
                 beside=None if body.get("beside") is None else _number(body["beside"]),
                 quarantine=None if body.get("quarantine") is None else _text(body["quarantine"]),
                 lost_to=tuple(_number(version) for version in body.get("lost_to", [])),
@@ -322,11 +322,6 @@ def _query_from_json(body: Any) -> QueryDigest:
         return QueryDigest(_text(next(iter(_texts(body)), None)))
     names, columns = (None if body.get(part) is None else _text(body[part]) for part in ("names", "columns"))
     return QueryDigest(_text(body["text"]), names, _text(body.get("kind", "")), columns)
-
-
-def _rows_from_json(body: Any) -> Rows:
-    inserted, updated, deleted = (_number(count) for count in body)
-    return Rows(inserted, updated, deleted)
 
 
 def _texts(value: Any) -> tuple[str, ...]:

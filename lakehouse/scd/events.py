@@ -118,20 +118,16 @@ def with_options(function: str, frame: DataFrame, options: dict[str, Condition])
         return _with_columns(frame, options)
     except AnalysisException:
         for name, (option, value) in options.items():
-            _require_resolved(function, frame, name, option, value)
+            try:
+                _with_columns(frame, {name: (option, value)})
+            except AnalysisException as error:
+                raise WriteError.event_option(
+                    function,
+                    "UNRESOLVED_EXPRESSION",
+                    f"was given {option} that Spark cannot resolve: {first_line(error)}",
+                    f"The columns that {option} may name are: {', '.join(frame.columns)}.",
+                ) from None
         raise
-
-
-def _require_resolved(function: str, frame: DataFrame, name: str, option: str, value: str | Column) -> None:
-    try:
-        _with_columns(frame, {name: (option, value)})
-    except AnalysisException as error:
-        raise WriteError.event_option(
-            function,
-            "UNRESOLVED_EXPRESSION",
-            f"was given {option} that Spark cannot resolve: {first_line(error)}",
-            f"The columns that {option} may name are: {', '.join(frame.columns)}.",
-        ) from None
 
 
 def _with_columns(frame: DataFrame, options: dict[str, Condition]) -> DataFrame:
@@ -217,7 +213,8 @@ def fill(frame: DataFrame, layout: ResultColumns, columns: tuple[str, ...]) -> D
     if not columns:
         return frame
     kinds = {name: layout.schema[name].dataType for name in columns}
-    leaves = {leaf: f"__scd_leaf_{i}" for i, leaf in enumerate(_leaves_of(kinds))}
+    all_leaves = (leaf for name, kind in kinds.items() for leaf in _leaves(quote(name), kind))
+    leaves = {leaf: f"__scd_leaf_{i}" for i, leaf in enumerate(all_leaves)}
     over = over_past(layout.keys, SEQUENCE)
     given = f"CASE WHEN NOT {DELETES} AND {{0}} IS NOT NULL THEN struct({SEQUENCE} AS at, {{0}} AS value) END"
     authored = [f"last({given.format(leaf)}, TRUE) {over} AS {alias}" for leaf, alias in leaves.items()]
@@ -227,11 +224,6 @@ def fill(frame: DataFrame, layout: ResultColumns, columns: tuple[str, ...]) -> D
         for name in layout.names
     )
     return frame.selectExpr("*", *authored, deleted).selectExpr(*filled, SEQUENCE, DELETES, NEXT)
-
-
-def _leaves_of(kinds: dict[str, DataType]) -> Iterator[str]:
-    for name, kind in kinds.items():
-        yield from _leaves(quote(name), kind)
 
 
 def _leaves(path: str, kind: DataType) -> Iterator[str]:

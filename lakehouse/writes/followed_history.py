@@ -155,7 +155,9 @@ def plan_followed_history(
     end = quote(shape.end)
     reaching = target if since is None else target.where(f"{end} IS NULL OR {end} > {since}")
     if restates:
-        _refuse_lost(run, dropped_from(changes.source.columns, target.columns, shape))
+        if dropped := dropped_from(changes.source.columns, target.columns, shape):
+            reason = f"its source no longer has {', '.join(dropped)}, so that rows would lose their values there"
+            raise HistoryError.restate_refused(run.name, str(run.request.restate_from), reason)
         _refuse_unexplained(run, reaching, touched, shape, str(since))
     reached = compute_once(reaching if restates else touched.restrict(reaching), few=few)
     existing = reached.frame if isinstance(reached, Local) else reached
@@ -165,16 +167,6 @@ def plan_followed_history(
         rows = rows.drop(*(column for column in shape.earliest if column.lower() not in columns))
     rows = fit(run.ref, rows, target.schema, may_add=True)
     return statement_by_key(run, rows, None, existing, head, rest, few=few)
-
-
-def _refuse_lost(run: Run, dropped: list[str]) -> None:
-    """Refuses to restate rows that had values in columns that the source no longer has."""
-    if dropped:
-        raise HistoryError.restate_refused(
-            run.name,
-            str(run.request.restate_from),
-            f"its source no longer has {', '.join(dropped)}, so that rows would lose their values there",
-        )
 
 
 def _refuse_unexplained(run: Run, reaching: DataFrame, touched: Touched, shape: Shape, since: str) -> None:

@@ -8,7 +8,6 @@ at the version or later are dropped, and rows that ended then are current again.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from typing import Self, final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,12 +30,7 @@ from lakehouse.spark.fitting import check_new, check_padding, conform, fit
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.writes.extract import fill, former_rows, refuse_null_keys
 from lakehouse.writes.followed_history import lay_out_run, open_run, plan_followed_history
-from lakehouse.writes.history_rows import (
-    Shape,
-    check_columns,
-    lay_out,
-    refuse_other_shape,
-)
+from lakehouse.writes.history_rows import Shape, check_columns, lay_out, refuse_other_shape
 from lakehouse.writes.snapshot import Snapshot, is_ignored, refuse_deletions, scope_of, take_extract
 from lakehouse.writes.write import Basis, Declaration, Write, refuse_other, rest_of
 
@@ -163,7 +157,7 @@ class History(Write):
 
     def _laid_out_shape(self, run: Run) -> Shape:
         """The columns of the history in a completed run, whose table has the key of the history's rows."""
-        return self._shape(Shape.entity_of(run.table.key_columns))
+        return self._shape(run.table.key_columns[:-1])  # all but the start
 
 
 def open_extracted(spark: SparkSession, run: Run, shape: Shape, snapshot: Snapshot) -> Run:
@@ -191,7 +185,7 @@ def open_extracted(spark: SparkSession, run: Run, shape: Shape, snapshot: Snapsh
 def _refuse_later(run: Run, shape: Shape, stored: DataFrame) -> None:
     """Refuses an extract of any version, as a run tag allows, if taking it would drop later rows."""
     assert run.facts.extract is not None, "take_extract has given the version"
-    version = _literal(run.facts.extract.value)
+    version = literal(run.facts.extract.value, "bigint")
     if not is_empty(stored.where(f"{quote(shape.start)} > {version} OR {quote(shape.end)} > {version}")):
         raise WriteError(
             f"The history '{run.name}' holds rows that begin or end after {run.facts.extract}.",
@@ -210,7 +204,7 @@ def plan_extracted_history(
         WriteError: A correction lacks entities whose former rows are not known.
     """
     assert run.facts.extract is not None, "take_extract has given the version"
-    version = _literal(run.facts.extract.value)
+    version = literal(run.facts.extract.value, "bigint")
     at = spark.range(1).selectExpr("0L AS __version", f"{version} AS __at")
     if head is None:
         rows = shape.rows(as_inserted(snapshot.rows, 0, 0), at).drop(*shape.earliest)
@@ -240,7 +234,3 @@ def plan_extracted_history(
     if back is not None:
         rows = rows.unionByName(conform(back.where(reaches), rows.schema))
     return statement_by_key(run, fit(run.ref, rows, stored.schema, may_add=True), None, reaching, head, rest)
-
-
-def _literal(version: int | date | datetime) -> str:
-    return literal(version, "bigint")

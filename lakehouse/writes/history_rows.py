@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakehouse.cursor.cursor import Known
-from lakehouse.cursor.definition import DROPPED, TRACK, Definition, short
+from lakehouse.cursor.definition import DROPPED, TRACK, short
 from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.text import fold, quote, quote_all
 from lakehouse.errors import GO_ON_FROM, HistoryError, WriteError
@@ -48,11 +48,6 @@ class Shape:
     @property
     def row_key(self) -> tuple[str, ...]:
         return (*self.entity, self.start)
-
-    @staticmethod
-    def entity_of(row_key: tuple[str, ...]) -> tuple[str, ...]:
-        """The entity's columns of a history's row key: all but the start."""
-        return row_key[:-1]
 
     @property
     def earliest(self) -> tuple[str, str]:
@@ -234,13 +229,9 @@ def lay_out(run: Run, shape: Shape) -> Run:
     """The run with a table that has the key of the history's rows, and with a mark that records what is tracked."""
     layout = run.table.cluster_columns or (shape.end,)  # so that OPTIMIZE puts the current rows together
     run = run.with_table(replace(run.table, key=shape.row_key, cluster_by=layout))
-    dropped = {part: value for part, value in _before(run).items() if part.startswith(DROPPED)}
+    before = (run.cursor.mark.definition or {}) if isinstance(run.cursor, Known) else {}
+    dropped = {part: value for part, value in before.items() if part.startswith(DROPPED)}
     return replace(run, definition={**run.definition, **dropped, TRACK: short(shape.tracked_text)})
-
-
-def _before(run: Run) -> Definition:
-    """The definition in the mark; empty if there is no mark, or if an earlier version of this library wrote it."""
-    return (run.cursor.mark.definition or {}) if isinstance(run.cursor, Known) else {}
 
 
 def dropped_from(source: Collection[str], stored: Collection[str], shape: Shape) -> list[str]:

@@ -157,11 +157,13 @@ class Snapshot(Stated):
         def judge(differing: Rows) -> None:
             refuse_deletions(run, self, lambda: differing.deleted or 0, within)
 
+        concerned = within
         if self.scope_columns:
             key = run.table.key_columns
             back = former_rows(run, matching(within, rows, key, "left_anti"), key, of_scope, "TRUE", head)
             rows = rows if back is None else rows.unionByName(conform(back, rows.schema))
-        concerned = within if not self.scope_columns else within.unionByName(_moved_rows(run, rows, stored, within))
+            # also the stored rows outside of the scope whose keys the extract brings into it
+            concerned = within.unionByName(matching(matching(stored, rows, key), within, key, "left_anti"))
         return statement_by_key(run, rows, None, concerned, head, rest, judge)
 
 
@@ -266,12 +268,6 @@ def _scope_condition(write: Snapshot, rows: DataFrame) -> str:
         for name, values in write.scope.items()
     )
     return " AND ".join(f"({column})" for column in columns)
-
-
-def _moved_rows(run: Run, rows: DataFrame, stored: DataFrame, within: DataFrame) -> DataFrame:
-    """The stored rows outside of the scope whose keys the extract brings into it."""
-    key = run.table.key_columns
-    return matching(matching(stored, rows, key), within, key, "left_anti")
 
 
 def refuse_deletions(run: Run, write: Snapshot, deleted: Callable[[], int], stored: DataFrame) -> None:

@@ -153,10 +153,6 @@ def sums_of(bound: "BoundText", added: "Added") -> Sums | str:
     return why_sums_may_be_lost(bound.rows.sparkSession, bound.rows.schema) or sums
 
 
-if TYPE_CHECKING:
-    from lakehouse.views.adding import Added
-    from lakehouse.views.on_spark.bound_text import BoundText
-
 _INEXACT = "inexact"
 """The `OPERATION` of a group whose count or sum cannot be right."""
 _WAS, _ROWS = "__lakehouse_was", "__lakehouse_rows"

@@ -9,7 +9,6 @@ from typing import ClassVar, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from lakehouse.conflicts.operations import Operation
-from lakehouse.delta.limits import limits
 from lakehouse.delta.log import Head
 from lakehouse.delta.table import Read, Table
 from lakehouse.delta.text import fold
@@ -262,18 +261,6 @@ def refuse_lost_changes(run: Run, write: Write) -> None:
 def rest_of(run: Run, *, recompute: bool = False) -> MarkOnly | Skip:
     """What remains to be done if no row differs: a mark, if one is due or has to record that sums were recomputed."""
     return MarkOnly() if recompute or run.is_due() else Skip()
-
-
-def count_outside(run: Run, rows: DataFrame) -> int | None:
-    """How many rows the run's partitions leave out; None if they are not counted, because they may be many."""
-    if run.slice is None or run.inputs is None or run.inputs.rows > limits().outside_rows:
-        return None
-    if not fold(run.slice.columns) <= fold(rows.columns):
-        return None
-    try:
-        return rows.where(f"NOT coalesce({run.within(rows.schema)}, FALSE)").count()
-    except Exception:  # the result is in the table, whatever becomes of the count
-        return None
 
 
 def refuse_other(write: object, name: str, kind: type | UnionType, words: str) -> None:

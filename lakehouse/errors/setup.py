@@ -28,7 +28,10 @@ class DefinitionError(LakehouseError):
     @with_code("UNSUPPORTED_ANNOTATION")
     def unsupported_annotation(cls, asset: str, where: str, annotation: str | None, allowed: Sequence[str]) -> Self:
         """An annotation that says neither how to read nor how to write."""
-        return cls(f"Asset '{asset}' {_annotates(where, annotation)}. Use {' or '.join(allowed)}.")
+        problem = f"annotates {where} with {annotation}, which says nothing about a Delta table"
+        if annotation is None:
+            problem = f"does not annotate {where}, so nothing says how its table is read or written"
+        return cls(f"Asset '{asset}' {problem}. Use {' or '.join(allowed)}.")
 
     @classmethod
     @with_code("PARTITION_COLUMN")
@@ -44,12 +47,6 @@ class DefinitionError(LakehouseError):
             f"Asset '{asset}' has the condition ({condition}) on rows of its table, but {clause(why)}. Write a "
             f"condition that is true or false of one row, and compute what it needs as a column of the result."
         )
-
-
-def _annotates(where: str, annotation: str | None) -> str:
-    if annotation is None:
-        return f"does not annotate {where}, so nothing says how its table is read or written"
-    return f"annotates {where} with {annotation}, which says nothing about a Delta table"
 
 
 class SetupError(LakehouseError):

@@ -1,7 +1,7 @@
 """What is wrong with a table, a commit, or the session of a run."""
 
 from pathlib import Path
-from typing import Literal, Self, TypeAlias, assert_never
+from typing import Literal, Self, TypeAlias
 
 from lakehouse.errors.base import ALLOW, FULL_REFRESH, GO_ON_FROM, LakehouseError, clause, with_code
 from lakehouse.errors.results import WriteError
@@ -131,8 +131,6 @@ def _way(asset: str, adoption: Adoption) -> str:
                 "A history does not adopt a table, because it is not known when its rows began to hold: give the asset "
                 "another name or root, or delete the table and materialize the asset."
             )
-        case _:
-            assert_never(adoption)
     return f"Adopt the table with the run tag {tag}; or give the asset another name or root."
 
 

@@ -223,14 +223,12 @@ def conform(frame: DataFrame, schema: StructType) -> DataFrame:
 
 
 def with_plain_texts(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The frame, with texts of the type STRING on a Spark Connect server too.
+    """The frame, with texts of the type STRING instead of STRING COLLATE UTF8_BINARY.
 
-    There the texts of a Python function and of `cast(StringType())` have the type STRING COLLATE UTF8_BINARY. Delta 4.4
-    writes that type into the log, although its protocol has no such type, and then no other reader opens the table.
+    A cast to that type gives it, and on a Spark Connect server also a Python function and `cast(StringType())`. Delta
+    4.4 writes that type into the log, although its protocol has no such type, and then no other reader opens the table.
     Only a cast in SQL text takes the collation away.
     """
-    if not is_connect(frame.sparkSession):
-        return frame
     return frame.selectExpr(*map(_as_plain_text, schema.fields))
 
 

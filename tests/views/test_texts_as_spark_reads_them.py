@@ -249,6 +249,12 @@ CASES = {
     "LATERAL VIEW whose table is called AS": Case(
         "SELECT id, count(e) AS n FROM t LATERAL VIEW explode(marks) AS e GROUP BY id", "id", MARKS, OF_MARKS
     ),
+    "a text under the binary collation, whose type no other reader of Delta knows": Case(
+        "SELECT id, CAST(status AS STRING COLLATE UTF8_BINARY) AS s, array(CAST(status AS STRING COLLATE UTF8_BINARY)) AS l FROM t",
+        "id",
+        STATES,
+        OF_STATES,
+    ),
     "one column under two names, which may be NULL": Case(
         "SELECT c.city AS a, c.city AS b, count(*) AS n FROM o LEFT JOIN c USING (customer_id) GROUP BY c.city",
         "a",

@@ -12,7 +12,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from shlex import quote
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -95,12 +95,15 @@ def add_page(parser: ArgumentParser) -> None:
     more.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def document(text: str) -> Any:
-    """The value of an argument that is JSON."""
+def document(text: str) -> dict[str, Any]:
+    """The value of an argument that is a JSON object."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
         raise ArgumentTypeError(f"not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ArgumentTypeError(f"not a JSON object: {text}")
+    return cast("dict[str, Any]", value)
 
 
 def about_definitions(begin: str, words: Sequence[str]) -> str:
@@ -249,16 +252,28 @@ def local_spark(given: Namespace) -> "LocalSpark":
     return next(iter(sparks.values()))
 
 
+def named_root(given: Namespace) -> Path:
+    """The directory of the tables that the command line names.
+
+    Raises:
+        UsageError: There is no such directory.
+    """
+    root = Path(given.root)
+    if not root.is_dir():
+        raise UsageError(f"There is no directory {root}.")
+    return root
+
+
 def manager(given: Namespace) -> "DeltaIOManager":
     """The IO manager of the tables that the command is about, whatever Spark it has.
 
     Raises:
-        UsageError: The definitions have none, or several.
+        UsageError: The definitions have none, or several; or there is no directory of the name given.
     """
     from lakehouse.dagster.io_manager import DeltaIOManager, managers_of
 
     if given.root is not None:
-        return DeltaIOManager(spark=local_spark(given), root=str(given.root))
+        return DeltaIOManager(spark=local_spark(given), root=str(named_root(given)))
     managers = {manager.root: manager for manager in managers_of(definitions(given).resources).values()}
     if len(managers) != 1:
         having = f"several, of {', '.join(managers)}" if managers else "none"

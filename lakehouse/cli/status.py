@@ -74,6 +74,7 @@ def _value(table: TableReport, compared: Comparisons) -> dict[str, Any]:
         "bytes": None if table.size is None else table.size.bytes,
         "due": [{"work": task.work.name.lower(), "why": task.why} for task in table.due],
         "lost_attempts": [asdict(lost) for lost in table.lost],
+        "readers_unknown": table.problem,
     }
 
 

@@ -19,6 +19,7 @@ from lakehouse.cli.command import (
     add_table,
     definitions,
     manager,
+    named_root,
     no_such,
 )
 from lakehouse.cursor.mark import mark_in, rows_of
@@ -45,9 +46,7 @@ def logs_of(given: Namespace) -> "Mapping[str, FileLog]":
     if given.root is not None:
         from lakehouse.delta.file_log import FileLog
 
-        root = Path(given.root)
-        if not root.is_dir():
-            raise UsageError(f"There is no directory {root}.")
+        root = named_root(given)
         return {name: FileLog(Location(f"{root}/{name}"), name) for name in tables_below(str(root))}
     from lakehouse.dagster.io_manager import code_location_of
 
@@ -184,7 +183,7 @@ def changes_between(table: str, log: Log, after: int | None, upto: int | None) -
     """The newest version of a table, and its commits `(after, upto]`, oldest first; if `after` is None, the last ten.
 
     Raises:
-        ReadError: There is no table, or it has no such versions.
+        ReadError: There is no table, it has no such versions, or its log no longer has them.
     """
     head = log.head()
     if head is None:
@@ -196,7 +195,14 @@ def changes_between(table: str, log: Log, after: int | None, upto: int | None) -
             f"'{table}' has no versions ({first}, {last}]: it is at version {head.version}.",
             "Nothing was read. Give --after and --upto within its history.",
         )
-    return head.version, sorted(map(change_of, log.commits(last, first + 1)), key=lambda change: change.version)
+    changes = sorted(map(change_of, log.commits(last, first + 1)), key=lambda change: change.version)
+    oldest = min((change.version for change in changes), default=last + 1)
+    if after is not None and oldest > first + 1:
+        raise ReadError(
+            f"The log of '{table}' no longer has the commits {first + 1} to {oldest - 1}: they were cleaned up.",
+            f"Nothing was read. Leave --after out, or give --after {oldest - 1}.",
+        )
+    return head.version, changes
 
 
 def change_of(commit: Commit) -> "Change":

@@ -75,7 +75,7 @@ def total(sizes: Sequence[Size | None]) -> Size | None:
 
 BRING_IT_BACK = "Restore the missing files of _delta_log from a backup, or recreate the table."
 """The remedy if commits are missing."""
-READ_IT_LATER = "Check file permissions and storage credentials, and run it again when the log can be read."
+READ_IT_LATER = "Check _delta_log, its permissions and storage credentials, and run it again when the log can be read."
 """The remedy if commits cannot be read."""
 
 

@@ -9,6 +9,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from lakehouse.cli.main import main
 from lakehouse.cursor.unread import TableState
@@ -78,6 +79,19 @@ def test_the_changes_of_a_table_are_its_commits_after_one_version_up_to_another(
     assert made["run"] == "run"
     assert main(["changes", "orders", "--root", str(lake), "--upto", "9"]) == 1
     assert "'orders' has no versions (-1, 9]: it is at version 1." in capsys.readouterr().err
+
+
+def test_changes_that_the_log_no_longer_has_are_not_left_out_without_a_word(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    DeltaTable(str(lake / "orders")).create_checkpoint()
+    for suffix in (".json", ".checkpoint.parquet"):
+        (lake / "orders" / "_delta_log" / f"{0:020}{suffix}").unlink(missing_ok=True)
+    assert main(["changes", "orders", "--root", str(lake), "--after", "-1"]) == 1
+    assert "The log of 'orders' no longer has the commits 0 to 0" in capsys.readouterr().err
+    for given in (["--after", "0"], []):
+        (change,) = answer(capsys, 0, "changes", "orders", "--root", str(lake), *given)["changes"]
+        assert change["version"] == 1
 
 
 def test_a_source_that_is_gone_is_a_problem_of_its_readers(lake: Path) -> None:
@@ -203,10 +217,12 @@ def test_the_tables_that_are_compared_because_their_code_changed_are_named(
 
 
 def test_a_root_that_is_not_there_is_a_wrong_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["status", "--root", str(tmp_path / "nowhere")])
-    assert ended.value.code == 2
-    assert f"There is no directory {tmp_path}/nowhere." in capsys.readouterr().err
+    for command in ("status", "shell"):
+        with pytest.raises(SystemExit) as ended:
+            main([command, "--root", str(tmp_path / "nowhere")])
+        assert ended.value.code == 2
+        assert f"There is no directory {tmp_path}/nowhere." in capsys.readouterr().err
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_a_table_that_is_not_there_is_a_wrong_command_line(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,7 +113,7 @@ def begin(
     began = int(time.time() * 1000) if now is None else now
     owned = None
     if asset.table.owns is not None:
-        from lakehouse.views.owned_rows import owned_rows  # it imports sqlglot
+        from lakehouse.views.on_spark.owned_rows import owned_rows  # it imports sqlglot
 
         is_empty = not isinstance(cursor, Known) and _holds_nothing(spark, asset, head, slice)
         owned = owned_rows(asset, cursor, moment or moment_of(began / 1000), request.thaw, is_empty=is_empty)

@@ -5,5 +5,5 @@ Law: every row that differs in the result has touched keys, and the rows compute
 have in the whole result.
 planner finds the keys from the changes of each node (steps/deltas); on_spark/computing brings them to the driver.
 Read: view_text, input_refusals, analysis; query, algebra, functions, printing; plan, planner, equalities; touch,
-adding, explained; owned_rows.
+row_order, adding, explained.
 """

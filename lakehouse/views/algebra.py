@@ -257,7 +257,7 @@ class Query:
         root: Its algebra.
         outputs: The columns of its result, in order.
         types: The types of columns, as Spark's `simpleString()` has them, where they are known.
-        notes: What in the text has no meaning for a table (a last ORDER BY), as sentences.
+        notes: What in the text has no meaning, or no certain one, for a table (a last ORDER BY), as sentences.
         whole: Why any change makes a run compute all rows below its top; None if keys follow the changes.
         top: Which of the rows the result has; None if it has all.
         offer: For an aggregate of all rows, the columns that its FROM offers: unique names, each with its name in SQL.

@@ -16,6 +16,7 @@ from lakehouse.views.algebra import FirstRows, Output, Query, columns_in
 from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.planner import rows_of_any_keys, touched_plan
 from lakehouse.views.query import names_in, read, refuse_values_of_the_run
+from lakehouse.views.row_order import open_orders
 from lakehouse.views.sql.lineage import KIND_OF_NAMES, digest_of_names
 from lakehouse.views.sql.tokens import digest_of_view
 from lakehouse.views.steps.one_row import OneRow, have_same_rows, one_row
@@ -140,6 +141,7 @@ class Analysis:
             query = read(text.text, schemas, tuple(text.args), is_named=bool(text.columns))
             given = tuple(output.name for output in query.outputs)
             named = _with_declared_names(text, query)
+            named = replace(named, notes=(*named.notes, *open_orders(named, facts.keys)))
             return cls(text, named, facts, given, digest_of_names(named), schemas, asset)
         except NotFollowedError as error:
             why = Reason(error.reason.clause, text.origin.place(error.reason.place))
@@ -307,7 +309,7 @@ class CheckedView:
         verdict: Whether keys follow their changes, by which columns, and by which plan; or why not.
         columns: The columns of the result, in order; empty if only Spark knows them.
         key: The key of the result, if it follows from the text and the keys of the tables; else None.
-        notes: What in the text has no meaning for a table, as sentences.
+        notes: What in the text has no meaning, or no certain one, for a table, as sentences.
     """
 
     verdict: Verdict

@@ -68,7 +68,7 @@ class Following:
         paths: How the changes of each table reach these columns.
         rows: What is read for the rows of touched keys.
         for_some_keys: What is read in addition if NULL or a constant is among the keys.
-        notes: What in the text has no meaning for a table, as sentences.
+        notes: What in the text has no meaning, or no certain one, for a table, as sentences.
     """
 
     touch: tuple[str, ...]

@@ -175,7 +175,7 @@ def _lines(node: Node, outputs: tuple[str, ...]) -> Iterator[tuple[str, ...] | N
 
 def table_key(query: Query, keys: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
     """The columns of the result that tell its rows apart, if that follows from the text and the sources' keys."""
-    key = _key_of(query.root, keys, query.types)
+    key = key_of(query.root, keys, query.types)
     if key is None:
         return None
     conditions = [each for node in _kept_of(query.root) if isinstance(node, Join) for each in node.where]
@@ -208,7 +208,7 @@ def _rows_of(node: Node) -> Iterator[Node]:
             pass
 
 
-def _key_of(node: Node, keys: Mapping[str, tuple[str, ...]], types: Mapping[str, str]) -> tuple[str, ...] | None:
+def key_of(node: Node, keys: Mapping[str, tuple[str, ...]], types: Mapping[str, str]) -> tuple[str, ...] | None:
     """The unique names of columns that tell the rows of a node apart; None if no such columns are known."""
     match node:
         case Scan() if node is CONSTANT:
@@ -222,14 +222,14 @@ def _key_of(node: Node, keys: Mapping[str, tuple[str, ...]], types: Mapping[str,
         case Filter(node=Windows() as windows, where=where) if (first := _first_of(windows, where)) is not None:
             return first
         case Filter(node=below) | Extend(node=below) | MarkJoin(node=below) | Windows(node=below):
-            return _key_of(below, keys, types)
+            return key_of(below, keys, types)
         case Join():
             return _key_of_join(node, keys, types)
         case SetOperation(kind=kind, nodes=nodes, names=names):
             if kind in {SetKind.EXCEPT, SetKind.INTERSECT}:
                 return tuple(names[0])
             own = {column: name for name, column in names[0].items()}
-            key = None if kind is SetKind.UNION_ALL else _key_of(nodes[0], keys, types)
+            key = None if kind is SetKind.UNION_ALL else key_of(nodes[0], keys, types)
             return tuple(own[name] for name in key) if key is not None and own.keys() >= set(key) else None
         case FullJoin() | Generate():
             return None
@@ -252,7 +252,7 @@ def _first_of(node: Windows, where: Iterable[Expression]) -> tuple[str, ...] | N
 
 def _key_of_join(join: Join, keys: Mapping[str, tuple[str, ...]], types: Mapping[str, str]) -> tuple[str, ...] | None:
     """The keys of all items, except items whose row the others determine by equalities on its whole key."""
-    of_items = [_key_of(item.node, keys, types) for item in join.items]
+    of_items = [key_of(item.node, keys, types) for item in join.items]
     if any(key is None for key in of_items):
         return None
     others = set(range(len(join.items)))

@@ -107,7 +107,7 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
     """
     check_new(run.name, write.rows, run.table, head)
     if run.table.owns is not None:
-        from lakehouse.views.owned_rows import refuse_unknown_columns  # it imports sqlglot
+        from lakehouse.views.on_spark.owned_rows import refuse_unknown_columns  # it imports sqlglot
 
         refuse_unknown_columns(run, write.rows.schema)
     partition_columns = run.table.partitioned_by(head)

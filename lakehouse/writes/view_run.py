@@ -32,7 +32,7 @@ from lakehouse.read.touched_keys import EveryKey
 from lakehouse.spark.progress import Message, tell
 from lakehouse.spark.table_version import TableVersion
 from lakehouse.views.adding import Added
-from lakehouse.views.algebra import FirstRows
+from lakehouse.views.algebra import FirstRows, Query
 from lakehouse.views.analysis import Analysis, ByKeys, CheckedView, Verdict, Whole, check_text
 from lakehouse.views.explained import how_followed
 from lakehouse.views.on_spark.bound_text import BoundText
@@ -154,6 +154,9 @@ def _compute(spark: Callable[[], SparkSession], run: Run, bound: BoundText) -> C
         ViewError: All rows would be computed, and the policy forbids that; or no column lets changes be followed.
     """
     refresh = run.asset.policy.chosen_refresh
+    if run.head is None and isinstance(read := bound.analysis.read, Query):
+        for note in read.notes:
+            tell(Message(f"{run.name}: {note}", WARNING))
     computed = why_whole(run, bound) or _kept_sums(spark, run, bound) or _compute_by_verdict(spark, run, bound)
     match computed:
         case Whole() as whole if (beginning := or_beginning(spark, run, whole)) is not whole:

@@ -180,7 +180,7 @@ def refuse_definition(kind: type[Write], asset: Declaration) -> None:
         DefinitionError (MISSING_KEY): The table has no key, and the write is by key.
     """
     if asset.table.owns is not None:
-        from lakehouse.views.owned_rows import refuse_owned  # it imports sqlglot
+        from lakehouse.views.on_spark.owned_rows import refuse_owned  # it imports sqlglot
 
         refuse_owned(asset.name, asset.table, kind.past, kind.why_all_rows, is_partitioned=asset.is_partitioned)
     kind.refuse(asset)

@@ -23,7 +23,7 @@ from lakehouse.read.asset import Asset, PastRows
 from lakehouse.read.run import Run
 from lakehouse.spark.progress import KeysLeftAlone, Notice
 from lakehouse.spark.table_version import TableRef, TableVersion
-from lakehouse.views.owned_rows import refuse_unknown_columns, rewritable_since
+from lakehouse.views.on_spark.owned_rows import refuse_unknown_columns, rewritable_since
 from lakehouse.views.sql.owned_text import owned_at
 from tests.delta.test_owned import EDGES, MOMENT
 from tests.support.lake import NO_WAIT, Lake

@@ -208,3 +208,10 @@ def test_what_spark_cannot_read_either_is_refused_at_its_place(lake: Lake) -> No
     with pytest.raises(ViewError, match=r"Spark cannot read the text: .*line 2, column") as refused:
         lake.materialize(asset_of("kept", "SELECT id\nFROM orders WHERE id IS", ["orders"]), Table())
     assert refused.value.code == "VIEW_SYNTAX"
+
+
+def test_the_first_run_says_which_order_the_query_leaves_open(lake: Lake) -> None:
+    lake.create("orders", [(n, 1, n, "paid", "") for n in range(3)], TABLES["orders"])
+    view = Kept("seen", "SELECT customer, first(amount) AS a FROM orders GROUP BY customer", ("customer",))
+    lake.materialize(view.asset, view.table)
+    assert any(line.startswith("seen: first takes rows that are equal in customer") for line in lake.told)

@@ -161,7 +161,7 @@ class _Comparison:
 
         If they changed, the next comparison begins at the same version again, so that it does not hide what was found.
         """
-        from lakehouse.views.owned_rows import rewritable_since  # it imports sqlglot
+        from lakehouse.views.on_spark.owned_rows import rewritable_since  # it imports sqlglot
 
         checked, cursor = self.checked, self.cursor
         owned = cursor.mark.owned if isinstance(cursor, Known) else None

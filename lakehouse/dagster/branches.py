@@ -183,6 +183,8 @@ def drop_branch(defs: dg.Definitions, name: str) -> None:
     directories = [path for path in _directories(defs) if path.name == name]
     if not directories:
         raise _no_branch(name)
+    for path in directories:
+        stop(path)  # before anything is released, because a branch that is in use stays
     both, reader = _Both.of(defs, name), BRANCH_READER + name
     with on_branch(None):
         for each in both.open_tables:
@@ -190,7 +192,6 @@ def drop_branch(defs: dg.Definitions, name: str) -> None:
                 if reader in registered_limits(head.properties):
                     change_properties(both.manager(each).writing_session(), ref, release(head, ref.name, reader))
     for path in directories:
-        stop(path)
         shutil.rmtree(path)
 
 

@@ -15,8 +15,10 @@ from benchmarks.harness.earlier import set_back
 from lakehouse import Changes, Merge, Table
 from lakehouse.cli.main import main
 from lakehouse.cli.retention import table_of_ours
+from lakehouse.dagster import branches
 from lakehouse.dagster.branches import branches_of, drop_branch, make_branch, on_branch
 from lakehouse.dagster.io_manager import code_location_of
+from lakehouse.errors import SetupError
 from lakehouse.upkeep.due import Rules
 from lakehouse.upkeep.readers import PastFile, past_of
 from tests.support.branched import (
@@ -188,6 +190,19 @@ def test_upkeep_of_production_keeps_what_a_branch_needs_within_its_limit(made: H
     assert not any(READER in properties(lake, name) for name in (*NAMES, "by_city", "clean_quarantine"))
     released = look(lake, "clean", Rules(freed_share=0.0))
     assert {file.path for file in released.unneeded} & removable, "without the branch nobody needs them"
+
+
+def test_a_branch_that_is_in_use_is_neither_removed_nor_released(
+    made: House, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_use(root: Path) -> None:
+        raise SetupError.server(root, "it is in use.")
+
+    make_branch(definitions(made), "fix", ["totals"], timedelta(days=40))
+    monkeypatch.setattr(branches, "stop", in_use)
+    with raises_code("SERVER"), untouched(lake.root):
+        drop_branch(definitions(made), "fix")
+    assert READER in properties(lake, "clean") and branched(lake).version("clean") == 0
 
 
 def test_a_branch_that_is_half_made_is_completed_as_it_was_begun(made: House, lake: Lake) -> None:

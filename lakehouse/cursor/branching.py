@@ -32,11 +32,13 @@ class CloneAt:
         source: The version that was cloned.
         table_id: The id of the clone.
         version: The last version of the clone that holds the cloned rows.
+        of: The id of the table that was cloned.
     """
 
     source: int
     table_id: str
     version: int
+    of: str
 
 
 def oldest_clonable(log: Log, head: Head, now: int) -> int:
@@ -136,11 +138,12 @@ def why_none_carried(log: Log, head: Head, cursor: Known, version: int) -> str |
     return why_other_rows(log, replace(head, version=version), cursor, cursor.mark.partitions)
 
 
-def why_not_carried(log: Log, head: Head, table: str, position: Position, version: int) -> str | None:
-    """Why a version of a source is not what was read at a position, as a clause; None if the rows are the same."""
-    if position.table != head.table_id:
+def why_not_carried(log: Log, head: Head, table: str, position: Position, clone: CloneAt) -> str | None:
+    """Why the clone of a source is not what was read at a position, as a clause; None if the rows are the same."""
+    version = clone.source
+    if not position.table == clone.of == head.table_id:
         return f"another table has taken the place of {table}"
-    if position.version > head.version or why_another_past(position, log) is not None:
+    if max(position.version, version) > head.version or why_another_past(position, log) is not None:
         return f"{table} was restored from a backup"
     if position.version == version:
         return None
@@ -154,10 +157,11 @@ def why_not_carried(log: Log, head: Head, table: str, position: Position, versio
     return None
 
 
-def goes_with(log: Log, head: Head, quarantine: str, cursor: Known, version: int) -> bool:
-    """Whether a version of a quarantine is the one that goes with a position of its table."""
-    at = replace(head, version=version)
-    return why_quarantine_differs(log, at, quarantine, cursor, cursor.mark.partitions) is None
+def goes_with(log: Log, head: Head, quarantine: str, cursor: Known, clone: CloneAt) -> bool:
+    """Whether the clone of a quarantine is the one that goes with a position of its table."""
+    at = replace(head, version=clone.source)
+    why = why_quarantine_differs(log, at, quarantine, cursor, cursor.mark.partitions)
+    return clone.of == head.table_id and why is None
 
 
 def mark_of_clone(

@@ -40,6 +40,7 @@ from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, manag
 from lakehouse.delta.expect import SUFFIX
 from lakehouse.delta.location import BRANCH, Location, Storage, branch_here
 from lakehouse.delta.log import BRANCH_READER, NO_TABLE, Head, Log, Opened, as_interval, commit_at
+from lakehouse.delta.text import literal
 from lakehouse.errors import ReadError
 from lakehouse.server.lifecycle import stop
 from lakehouse.spark.abilities import USER_METADATA
@@ -50,6 +51,8 @@ from lakehouse.upkeep.registration import register, registered_limits, release, 
 
 _DAY = timedelta(days=1)
 """That files would be removed less than a day before the limit is not a reason to write to the log of a table."""
+_CLONED = "lakehouse.cloned"
+"""The property of a clone that names the id of the table that was cloned."""
 _AT_ONCE = 4
 """How many tables are cloned at once: cloning is work of Spark's driver, with hardly any tasks."""
 
@@ -122,9 +125,10 @@ def make_branch(
     present = [each for each in here if each in both.open_tables]
     existing = both.clones(present)
     clones = {each: clone for each, clone in existing.items() if clone is not None}
-    cloned = {each: clone.source for each, clone in clones.items()}
+    cloned = {each: clone.source for each, clone in clones.items() if both.is_of_table(each, clone)}
     versions = versions_to_clone(both.standings, present, now, cloned)
-    registered = {each: _register(both, each, versions[each], limit, now) for each in present}
+    others = existing.keys() - cloned.keys()
+    registered = {each: _register(both, each, versions[each], limit, now) for each in present if each not in others}
     made = list[Clone]()
     with on_branch(name), ThreadPoolExecutor(_AT_ONCE) as pool:
         for level in levels(both.standings, versions):
@@ -135,7 +139,7 @@ def make_branch(
             }
             new = {each: clone.result() for each, clone in begun.items()}
             clones |= {each: clone for each, (clone, _) in new.items()}
-            for each in level:
+            for each in (each for each in level if each not in others):
                 until = _until(*both.open_tables[each], versions[each], now)
                 compares = new[each][1] if each in new else ()
                 made.append(Clone(each, versions[each], until, each in new, compares, registered[each]))
@@ -150,9 +154,9 @@ def branches_of(defs: dg.Definitions) -> list[Branch]:
         both = _Both.of(defs, name)
         clones = {each: clone for each, clone in both.clones(both.names).items() if clone is not None}
         until = {
-            each: _until(*both.open_tables[each], clones[each].source, now)
-            for each in clones
-            if each in both.open_tables
+            each: _until(*both.open_tables[each], clone.source, now)
+            for each, clone in clones.items()
+            if both.is_of_table(each, clone)
         }
         listed = (Clone(each, clone.source, until.get(each)) for each, clone in clones.items())
         branches.append(Branch(name, both.roots, tuple(listed)))
@@ -288,6 +292,11 @@ class _Both:
         """The tables that exist and can be cloned."""
         return {name: self.standings.open_logs[name] for name in self.names if self.standings.head(name) is not None}
 
+    def is_of_table(self, name: str, clone: CloneAt) -> bool:
+        """Whether a clone is of the table that is there now, and not of another root's, or of a former one."""
+        _, head = self.open_tables.get(name, (None, None))
+        return head is not None and head.table_id == clone.of and clone.source <= head.version
+
     def heads(self, name: str) -> list[tuple[TableRef, Head]]:
         """Where a table that is to be cloned stands, and where its quarantine does."""
         ref, table = self.refs(name)[0], _table_of(self.trunk, name)
@@ -309,7 +318,8 @@ def _clone_at(log: Log, head: Head) -> CloneAt | None:
     since = log.commits(head.version, 1)
     changing = [commit.version for commit in since if commit.concerns_readers]
     version = min(changing, default=head.version + 1) - 1
-    return CloneAt(int(first.parameters.get("sourceVersion") or 0), head.table_id, version)
+    source = int(first.parameters.get("sourceVersion") or 0)
+    return CloneAt(source, head.table_id, version, head.properties.get(_CLONED, ""))
 
 
 def _end_of(log: Log, head: Head, version: int, now: int) -> int:
@@ -355,14 +365,14 @@ def _clone(
         carried, why_none = dict[str, CloneAt](), why_none_carried(log, head, cursor, version)
         for source, at in cursor.reads.items():
             if source in clones:
-                why = why_none or why_not_carried(*both.open_tables[source], source, at, clones[source].source)
+                why = why_none or why_not_carried(*both.open_tables[source], source, at, clones[source])
                 carried |= {source: clones[source]} if why is None else {}
                 reasons |= {} if why is None or at.is_snapshot else {why: None}
         if not marks or any(source in carried and not at.is_snapshot for source, at in cursor.reads.items()):
             marks.append(partial(mark_of_clone, cursor, carried, beside(cursor), BRANCH_READER + both.name))
     if not cursors and table.changes:
         reasons["its log says no position"] = None
-    return _execute(session, ref, own, version, marks), tuple(reasons)
+    return _execute(session, ref, own, head.table_id, version, marks), tuple(reasons)
 
 
 def _clone_quarantine(
@@ -380,17 +390,25 @@ def _clone_quarantine(
     version = read if oldest_clonable(log, head, now) <= read <= head.version else head.version
     newest = newest_own(log, replace(head, version=version), ref.name)
     marks = [] if newest is None else [partial(mark_of_clone, newest, {}, None, BRANCH_READER + both.name)]
-    clone = _execute(session, ref, own, version, marks) if own_head is None else _clone_at(own_log, own_head)
-    return lambda cursor: clone if clone is not None and goes_with(log, head, ref.name, cursor, clone.source) else None
+    clone = (
+        _execute(session, ref, own, head.table_id, version, marks) if own_head is None else _clone_at(own_log, own_head)
+    )
+    return lambda cursor: clone if clone is not None and goes_with(log, head, ref.name, cursor, clone) else None
 
 
 def _execute(
-    session: SparkSession, ref: TableRef, own: TableRef, version: int, marks: Sequence[Callable[[int], Mark]]
+    session: SparkSession,
+    ref: TableRef,
+    own: TableRef,
+    table_id: str,
+    version: int,
+    marks: Sequence[Callable[[int], Mark]],
 ) -> CloneAt:
     """Makes a clone: the first mark is in the commit that clones, each other mark in one without rows."""
     with session_of_its_own(session, {USER_METADATA: marks[0](NO_TABLE).to_json()} if marks else {}) as one:
         source = f"{ref.identifier} VERSION AS OF {version}"
-        one.sql(f"CREATE TABLE {own.identifier} SHALLOW CLONE {source}").collect()
+        properties = f"TBLPROPERTIES ({literal(_CLONED)} = {literal(table_id)})"
+        one.sql(f"CREATE TABLE {own.identifier} SHALLOW CLONE {source} {properties}").collect()
     for at, mark in enumerate(marks[1:]):
         save_mark(session, own, mark(at))
     log = own.log(lambda: session)

@@ -81,7 +81,7 @@ def lost(graph: Graph, now: int = 0) -> list[tuple[str, str]]:
         for source, at in cursor.reads.items():
             of_source = logs[source].head()
             assert of_source is not None
-            why = why_not_carried(logs[source], of_source, source, at, versions[source])
+            why = why_not_carried(logs[source], of_source, source, at, CloneAt(versions[source], "clone", 0, source))
             assert (why is None) == (at.version == versions[source]), "each of these commits changed a row"
             pairs += [(name, source)] if why is not None else []
     return pairs
@@ -120,11 +120,16 @@ def test_a_position_goes_on_over_commits_without_rows_only() -> None:
     head = source.head()
     assert head is not None
 
-    assert why_not_carried(source, head, "src", Position("src", 1), 1) is None
-    assert "columns" in str(why_not_carried(source, head, "src", Position("src", 0), 1)), "this log does not tell them"
-    assert "another table" in str(why_not_carried(source, head, "src", Position("other", 1), 1))
-    assert "backup" in str(why_not_carried(source, head, "src", Position("src", 1, commit="another"), 1))
-    assert "backup" in str(why_not_carried(source, head, "src", Position("src", 5), 1))
+    def why(position: Position, of: str = "src", version: int = 1) -> str | None:
+        return why_not_carried(source, head, "src", position, CloneAt(version, "clone of src", 0, of))
+
+    assert why(Position("src", 1)) is None
+    assert "columns" in str(why(Position("src", 0))), "this log does not tell them"
+    assert "another table" in str(why(Position("other", 1)))
+    assert "another table" in str(why(Position("src", 1), of="other")), "the clone is of the table before this one"
+    assert "backup" in str(why(Position("src", 1, commit="another")))
+    assert "backup" in str(why(Position("src", 5)))
+    assert "backup" in str(why(Position("src", 1), version=5))
 
 
 def test_no_position_goes_on_if_another_program_has_changed_the_table_since() -> None:
@@ -150,9 +155,9 @@ def test_the_mark_of_a_clone_is_a_position_of_its_own_table_and_leaves_the_rest_
     cursor = find_cursor(table, table.head(), "copy")
     assert isinstance(cursor, Known)
     cursor = replace(cursor, mark=replace(cursor.mark, log_after=2, code_version="4", beside=9, quarantine="q"))
-    carried = {"src": CloneAt(7, "clone of src", 0), "look": CloneAt(2, "clone of look", 1)}
+    carried = {"src": CloneAt(7, "clone of src", 0, "src"), "look": CloneAt(2, "clone of look", 1, "look")}
 
-    mark = mark_of_clone(cursor, carried, CloneAt(9, "clone of q", 0), "branch/fix", -1)
+    mark = mark_of_clone(cursor, carried, CloneAt(9, "clone of q", 0, "q"), "branch/fix", -1)
 
     assert mark.reads == {
         "src": Position("clone of src", 0, time=5),

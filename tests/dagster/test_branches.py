@@ -241,6 +241,30 @@ def test_a_branch_of_another_root_is_beside_ones_own_root_and_registers_nothing(
         assert not mine.root.exists(), "the branch is beside it"
 
 
+def test_a_branch_that_is_completed_from_another_root_carries_no_position_to_the_clones_of_the_first(
+    lake: Lake, instance: dg.DagsterInstance
+) -> None:
+    mine = Lake(lake.spark, lake.root.parent / "mine")
+    begin(lake)
+    begin(mine)
+    mine.sql("UPDATE {orders} SET v = v + 100")
+    lake.sql("UPDATE {orders} SET v = v + 1")
+    house = house_of(mine, instance)
+    run(house, "clean")
+    make_branch(definitions(house), "fix", ["orders"], WEEK, str(lake.root))
+
+    branch = make_branch(definitions(house), "fix", ["clean"], WEEK)
+
+    assert [(clone.name, clone.compares) for clone in branch.clones] == [
+        ("clean", ("another table has taken the place of orders",))
+    ]
+    (listed,) = branches_of(definitions(house))
+    assert {clone.name: clone.until is None for clone in listed.clones} == {"clean": False, "orders": True}
+    run(house, "clean", branch="fix")
+    own = branched(mine)
+    assert rows_of(own, "clean") == rows_of(own, "orders") == rows_of(lake, "orders")
+
+
 def test_a_table_with_a_place_of_its_own_is_read_there_and_not_written_on_a_branch(
     lake: Lake, instance: dg.DagsterInstance
 ) -> None:

@@ -106,10 +106,7 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
         ExpectationError: Rows break an expectation that fails the run.
     """
     check_new(run.name, write.rows, run.table, head)
-    if run.table.owns is not None:
-        from lakehouse.views.on_spark.owned_rows import refuse_unknown_columns  # it imports sqlglot
-
-        refuse_unknown_columns(run, write.rows.schema)
+    _refuse_unknown_columns(run, write.rows.schema)
     partition_columns = run.table.partitioned_by(head)
     check_zone(run.name, write.rows, partition_columns)
     write = write.without_empty_texts(run, partition_columns)
@@ -124,6 +121,8 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
     if not recompute and run.has_nothing_to_do():
         return Skip()
     stored = TableVersion.of(spark, run.ref, head).rows()
+    if run.owned is not None:
+        _refuse_unknown_columns(run, stored.schema)
     rows = fit(
         run.ref,
         write.align(spark, run, stored),
@@ -141,6 +140,14 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
     statement = write.compare(spark, run, judged.taken, stored, head, rest_of(run, recompute=recompute))
     judge_outside(run, result, stored, statement, whole=write.speaks_of_all(run))
     return with_quarantine(spark, run, statement, judged, write.about, head, one_each=_is_split(run, write))
+
+
+def _refuse_unknown_columns(run: Run, schema: StructType) -> None:
+    """Refuses owned rows by a condition on a column that the result lacks, or the table that its rows are to be in."""
+    if run.table.owns is not None:
+        from lakehouse.views.on_spark.owned_rows import refuse_unknown_columns  # it imports sqlglot
+
+        refuse_unknown_columns(run, schema)
 
 
 def _is_split(run: Run, write: Stated) -> bool:

@@ -183,6 +183,23 @@ def test_a_condition_that_names_no_column_of_the_table_is_refused_before_it_is_t
     assert not house.lake.exists("per_day")
 
 
+def test_a_condition_on_a_column_that_the_table_has_not_got_yet_is_refused_before_it_is_added(
+    house: OwnedHouse,
+) -> None:
+    columns = ["id", "day", "amount"]
+
+    def listed(orders: DataFrame) -> Overwrite:
+        return Overwrite(orders.select(*columns))
+
+    house.lake.materialize(listed, Table(owns=house.owns), moment=house.moment)
+    columns.append("customer")
+    for key in ((), ("id",)):
+        with raises_code("CONDITION", match="no column customer"):
+            house.lake.materialize(listed, Table(key=key, owns="customer = 1"), moment=house.moment)
+    house.lake.materialize(listed, Table(owns=house.owns), moment=house.moment)
+    house.lake.materialize(listed, Table(owns="customer = 1"), moment=house.moment)
+
+
 def by_customer(orders: Changes) -> Merge:
     touched = orders.touched("customer")
     return Merge(touched.rows.select("customer", "id", "day"), touched)

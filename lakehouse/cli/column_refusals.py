@@ -66,7 +66,11 @@ class _Columns:
         declared = {column.name: "" if column.type is None else _type(column.type) for column in text.columns}
         columns: Mapping[str, str] | None = declared or None
         with apart(table.name):
-            sources = {name: table.inputs.get(text.input_of(name)) for name in names_in(text.text)}
+            try:
+                names = names_in(text.text)
+            except ViewError as error:  # with its place: `check` reports once what is refused twice at one place
+                raise with_place(error, text.origin, table.name) from error.__cause__
+            sources = {name: table.inputs.get(text.input_of(name)) for name in names}
             schemas = {name: None if key is None else self.of(key) for name, key in sources.items()}
             of_sources = {name: schema for name, schema in schemas.items() if schema is not None}
             if len(of_sources) == len(schemas):

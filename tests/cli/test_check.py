@@ -126,6 +126,15 @@ def test_a_mistake_is_found_at_its_place_and_hides_no_other(check: Check) -> Non
     assert check(SOUND | texts(BROKEN) | texts(UNREADABLE)) == (places(BROKEN) | places(UNREADABLE)) - nowhere
 
 
+def test_a_text_within_a_function_that_is_refused_is_one_finding(check: Check) -> None:
+    for text in ("SELECT id, current_date() AS day FROM sound", "SELEC id FROM sound"):
+        view = ASSET.format(f'def v(sound: Changes) -> View:\n    return View("{text}")\n').replace(
+            "@dg.asset", '@dg.asset(ins={"sound": dg.AssetIn(["gold", "sound"])})'
+        )
+        ((file, line, _, _),) = check(SOUND | {"view.py": view})
+        assert (file, line) == ("view.py", 6)
+
+
 def test_a_yaml_file_that_cannot_be_parsed_is_found_at_its_place_and_is_said_to_hide_the_others(
     check: Check, capsys
 ) -> None:

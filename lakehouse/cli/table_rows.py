@@ -124,6 +124,8 @@ def _versions(given: Namespace, head: "Head") -> tuple[int, int]:
             pass
         case _:
             raise UsageError("Two versions are compared: lakehouse diff TABLE V1 V2.")
+    if head.version == 0:
+        raise UsageError(f"{given.table} has only one version, 0, so there is no other version to compare it with.")
     if not 0 <= first < last <= head.version:
         raise UsageError(
             f"{given.table} has no versions {first} and {last} to compare: its versions are 0 to {head.version}, and "

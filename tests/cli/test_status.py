@@ -81,6 +81,14 @@ def test_the_changes_of_a_table_are_its_commits_after_one_version_up_to_another(
     assert "'orders' has no versions (-1, 9]: it is at version 1." in capsys.readouterr().err
 
 
+def test_a_table_with_one_version_is_said_to_have_no_other_to_compare_it_with(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["diff", "totals", "--root", str(lake)])
+    assert "totals has only one version, 0, so there is no other version to compare it with." in capsys.readouterr().err
+
+
 def test_changes_that_the_log_no_longer_has_are_not_left_out_without_a_word(
     lake: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -117,8 +117,8 @@ def broken(asset: str, breach: Breach, details: Mapping[str, Any]) -> WriteError
                 asset,
                 f"has a row with NULL in column {details['column']}, which its statement declares NOT NULL, or a part "
                 f"of the PRIMARY KEY",
-                "Leave such rows out in the query, or give them a value there. A table that takes NULL as a key is one "
-                "of Table(key=...), which a function in Python declares.",
+                "Leave such rows out in the query, or give them a value there. TBLPROPERTIES ('lakehouse.key' = '...') "
+                "in the place of PRIMARY KEY declares a key in which NULL is allowed.",
             )
         case Breach.UNFIT:
             return WriteError.broken_promise(

@@ -2,7 +2,8 @@
 
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
-from lakehouse.spark.broken_promises import Breach, breach_text, broken_promise
+from lakehouse.dagster.view_files import KEY
+from lakehouse.spark.broken_promises import Breach, breach_text, broken, broken_promise
 
 ELSEWHERE = breach_text(Breach.ELSEWHERE)
 
@@ -29,3 +30,7 @@ def test_a_piece_of_a_plan_is_none():
 def test_a_plan_that_is_quoted_is_none():
     quoted = f"[DATATYPE_MISMATCH] cannot cast; line 1 pos 0;\n'MergeIntoTable\n+- raise_error('{ELSEWHERE}')"
     assert broken_promise("flights", AnalysisException(quoted)) is None
+
+
+def test_the_remedy_of_null_in_a_primary_key_names_the_property_that_allows_it():
+    assert f"'{KEY}'" in str(broken("flights", Breach.REQUIRED, {"column": "id"}))

@@ -1,5 +1,6 @@
 """Statements that are not `CREATE MATERIALIZED VIEW`, each refused with what to write instead."""
 
+from dataclasses import replace
 from pathlib import PurePath
 
 from lakehouse.views.files.token_reader import TokenReader
@@ -26,7 +27,7 @@ def refuse_other_statement(reader: TokenReader) -> None:
     """
     first, words = reader.next(), _words(reader)
     name = _identifier(PurePath(reader.origin.file or "name").stem)
-    head = f"CREATE MATERIALIZED VIEW {name} AS"
+    head = f"CREATE MATERIALIZED VIEW {_name_of_made(reader) or name} AS"
     is_query = first.is_word(*_QUERY_BEGINS) or first.is_symbol("(")
     is_flow_of_changes = "CDC" in words or words[:2] == ["APPLY", "CHANGES"]
     is_streaming = not {"STREAMING", "LIVE", "FLOW"}.isdisjoint(words)
@@ -58,6 +59,19 @@ def _words(reader: TokenReader) -> list[str]:
             break
         words.append(token.text.upper())
     return words
+
+
+def _name_of_made(reader: TokenReader) -> str:
+    """The name of the table or view that the statement creates, letter by letter; empty if it creates none."""
+    places = (at for at, token in enumerate(reader.tokens, start=1) if token.is_word("TABLE", "VIEW"))
+    after = replace(reader, at=next(places, len(reader.tokens)))
+    while after.accept("IF", "NOT", "EXISTS"):
+        pass
+    begin = after.next()
+    if not (reader.peek_word("CREATE") and begin.is_name):
+        return ""
+    after.dotted_name("its name")
+    return reader.text[begin.start : after.tokens[after.at - 1].end]
 
 
 def _identifier(text: str) -> str:

@@ -17,6 +17,7 @@ from lakehouse.spark.diagnosis import (
     is_of_the_asset,
     missing_module,
     refusal,
+    unread_file,
     why_temporary,
     why_unreadable,
     without_jvm_trace,
@@ -76,6 +77,10 @@ def explain_error(run: Run, error: Exception) -> LakehouseError:
     if refused is not None:
         without_jvm_trace(error)
         return TableError.delta_refused(run.name, run.ref.identifier, refused.condition, refused.sentence)
+    unread = unread_file(error)
+    if unread is not None:
+        without_jvm_trace(error)
+        return ReadError.unreadable_file(run.name, unread)
     if is_of_the_asset(error) or any(isinstance(cause, AnalysisException) for cause in causes(error)):
         without_jvm_trace(error)
         return WriteError.plan(run.name, first_line(error))

@@ -101,6 +101,16 @@ class ReadError(LakehouseError):
         )
 
     @classmethod
+    @with_code("UNREADABLE_FILE")
+    def unreadable_file(cls, asset: str, problem: str) -> Self:
+        """A file is damaged, or a value in it does not fit the columns with which it is read."""
+        return cls(
+            f"Spark could not read a file for the result of '{asset}': {clause(problem)}.",
+            "Nothing was written, and the write was not tried again. The file is damaged, or a value in it does not "
+            "fit the columns with which it is read: correct the file, or these columns.",
+        )
+
+    @classmethod
     @with_code("SOURCE_DENIED")
     def source_denied(cls, table: str, version: int, where: str, problem: str) -> Self:
         """A table that Spark may not read, although this process has read its log."""

@@ -187,6 +187,8 @@ TRACES: tuple[tuple[str, Meaning], ...] = (
 """Patterns that count even if only the Java stack trace below the sentence contains them."""
 _UNSUPPORTED = re.compile(r"unsupported by [^:]*: ([\w, -]*\w)")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
+_UNREAD = re.compile(r"\[FAILED_READ_FILE(?:\.[A-Z_]+)?\] (.*?)(?:\s*SQLSTATE: \w+)?$", re.MULTILINE)
+_CAUSED_BY = re.compile(r"^Caused by: [\w.$]+: (?:\[[A-Z_.]+\] )?(.*?)(?:\s*SQLSTATE: \w+)?$", re.MULTILINE)
 _HANDLED = "During handling of the above exception"
 TEMPORARY = (Meaning.VERSION_EXPIRED, Meaning.EXECUTOR_LOST, Meaning.ROWS_LOST, Meaning.ANSWER_LOST)
 """The closed list of meanings after which the next try may succeed. A version has expired only for this run: the next
@@ -305,6 +307,16 @@ def missing_module(error: BaseException) -> str | None:
         return None
     missing = _NO_MODULE.match(first_line(error))
     return None if missing is None else missing.group(1)
+
+
+def unread_file(error: BaseException) -> str | None:
+    """What Spark says of a file that it cannot read, and of what is wrong in it; None if that is not the error."""
+    for cause in causes(error):
+        evidence = Evidence.of(cause)
+        words = _UNREAD.search(evidence.trace)
+        if words is not None and (evidence.condition or "").startswith("FAILED_READ_FILE"):
+            return " ".join(dict.fromkeys((words.group(1), *_CAUSED_BY.findall(evidence.trace))))[:800]
+    return None
 
 
 def why_unreadable(error: BaseException) -> str | None:

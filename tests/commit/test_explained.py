@@ -123,6 +123,31 @@ def test_what_nobody_knows_is_neither_called_temporary_nor_blamed_on_the_asset(e
     assert "temporary" not in str(told) and "run it again" not in str(told)
 
 
+MALFORMED = """[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/orders.csv.  SQLSTATE: KD001
+\tat org.apache.spark.Foo(Bar.scala:1)
+Caused by: org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records are \
+detected in record parsing: [null,3].
+Parse Mode: FAILFAST. To process malformed records as null result, try the option 'PERMISSIVE'.  SQLSTATE: 22023
+\t... 22 more
+Caused by: java.lang.NumberFormatException: For input string: "x7"
+"""
+"""What Spark says of a row of a CSV file that does not fit the columns."""
+
+
+@for_each(
+    "error",
+    [
+        py4j(f"org.apache.spark.SparkException: {MALFORMED}"),
+        raised("SparkException", MALFORMED, module=CONNECT, condition="FAILED_READ_FILE.NO_HINT"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_the_cause_and_not_the_expression(error: Exception) -> None:
+    told = explain_error(RUN, error)
+    assert told.code == "UNREADABLE_FILE" and "expression" not in str(told) and "Bar.scala" not in str(told)
+    for words in ("reading file file:///in/orders.csv. Malformed", "parsing: [null,3]. For", 'input string: "x7".'):
+        assert words in str(told)
+
+
 @for_each("name", [name for name in SPEAKERS if name not in ("Python on the driver", "a library")])
 def test_what_the_asset_says_is_its_own_and_not_delta_s(name: str) -> None:
     error = SPEAKERS[name]("[DELTA_CANNOT_MODIFY_APPEND_ONLY] x")

@@ -1,5 +1,7 @@
 """The functions that users' SQL may call, by name, in closed lists; a name in none of them is refused."""
 
+from collections.abc import Mapping
+
 ROW_FUNCTIONS = frozenset(
     {
         # numbers
@@ -87,23 +89,39 @@ GENERATORS = frozenset(
 )
 """Functions that make several rows from one."""
 
-OF_THE_RUN = frozenset(
-    {
-        # chance
-        *("rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"),
-        # the clock
-        *("curdate", "current_date", "current_time", "current_timestamp", "getdate", "localtimestamp", "now"),
-        # the session
-        *("current_catalog", "current_database", "current_schema", "current_timezone", "current_user"),
-        *("session_user", "user", "version"),
-        # code that runs elsewhere, and encryption with random numbers
-        *("aes_encrypt", "java_method", "reflect", "try_reflect"),
-        # where Spark has put a row
-        *("input_file_block_length", "input_file_block_start", "input_file_name", "monotonically_increasing_id"),
-        *("spark_partition_id",),
-    }
-)
-"""Functions whose value depends on chance, the clock, the session, or on where Spark has put a row."""
+OF_THE_CLOCK = "Keep the moment in a column of a source, or give it as a named parameter, :name."
+"""What to do instead of a function of the clock, also of `unix_timestamp` without an argument."""
+
+OF_THE_RUN_BY_REMEDY: Mapping[str, frozenset[str]] = {
+    # chance, and where Spark has put a row
+    "Take a hash of columns that identify the row, such as xxhash64(id).": frozenset(
+        {
+            *("rand", "randn", "random", "randstr", "shuffle", "uniform", "uuid"),
+            *("monotonically_increasing_id", "spark_partition_id"),
+        }
+    ),
+    OF_THE_CLOCK: frozenset(
+        ("curdate", "current_date", "current_time", "current_timestamp", "getdate", "localtimestamp", "now")
+    ),
+    # the session
+    "Give the value as a named parameter, :name.": frozenset(
+        {
+            *("current_catalog", "current_database", "current_schema", "current_timezone", "current_user"),
+            *("session_user", "user", "version"),
+        }
+    ),
+    # the file of a row; code that runs elsewhere, and encryption with random numbers
+    "Keep the value in a column of a source.": frozenset(
+        {
+            *("input_file_block_length", "input_file_block_start", "input_file_name"),
+            *("aes_encrypt", "java_method", "reflect", "try_reflect"),
+        }
+    ),
+}
+"""What to do instead, and the functions whose value depends on chance, the clock, the session, or on where Spark has
+put a row."""
+
+OF_THE_RUN = frozenset[str]().union(*OF_THE_RUN_BY_REMEDY.values())
 
 LEVELS = frozenset({"grouping", "grouping_id"})
 """Functions that show which columns of ROLLUP, CUBE and GROUPING SETS a row has left out."""

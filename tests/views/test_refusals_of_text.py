@@ -51,6 +51,12 @@ BY_THE_TEXT = [
     ("SELECT id FROM o,", "VIEW_SYNTAX", ","),
 ]
 
+INSTEAD = {
+    "named parameter": ("now()", "unix_timestamp()", "current_user()", "version()"),
+    "column of a source": ("current_date()", "input_file_name()", "reflect('a', 'b')"),
+    "xxhash64": ("uuid()", "rand(7)", "monotonically_increasing_id()"),
+}
+"""Calls with another value in each run, by words of the remedy."""
 BY_THE_COLUMNS = [
     ("SELECT id FROM nobody", "VIEW_UNKNOWN_TABLE", "nobody"),
     ("SELECT o.nosuch FROM o", "VIEW_UNKNOWN_COLUMN", "o.nosuch"),
@@ -244,3 +250,10 @@ def test_the_page_on_views_has_each_code():
     codes = set(re.findall(r'"(VIEW_[A-Z_]+)"', source))
     page = (ROOT / "docs/reference/queries.md").read_text()
     assert set(re.findall(r"^\| `(VIEW_[A-Z_]+)` \|", page, re.MULTILINE)) == codes
+
+
+@for_each("call, words", [(call, words) for words, calls in INSTEAD.items() for call in calls])
+def test_what_has_another_value_in_each_run_is_answered_with_what_fits_it(call: str, words: str):
+    with pytest.raises(ViewError) as refused:
+        names_in(f"SELECT id, {call} AS x FROM o")
+    assert words in refused.value.remedy

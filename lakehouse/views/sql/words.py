@@ -9,7 +9,7 @@ from sqlglot.expressions.core import Expr
 
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.algebra import Place
-from lakehouse.views.functions import OF_THE_RUN
+from lakehouse.views.functions import OF_THE_CLOCK, OF_THE_RUN, OF_THE_RUN_BY_REMEDY
 from lakehouse.views.sql.tokens import CLOSING, OPENING, Token, TokenKind, begins_path, tokens
 
 
@@ -197,7 +197,7 @@ def ends_cast(before: Token, colon: Token) -> bool:
 def of_the_run(name: str, place: TextPlace | None) -> ViewError:
     """The refusal of a function that gives another value in each run."""
     what = f"{name} gives another value in each run, so rows that no change touches would be wrong"
-    remedy = "Keep the moment in a column of a source, or give it as a named parameter, :name."
+    remedy = next((remedy for remedy, names in OF_THE_RUN_BY_REMEDY.items() if name in names), OF_THE_CLOCK)
     return ViewError("VIEW_NOT_DETERMINISTIC", what, place, remedy)
 
 

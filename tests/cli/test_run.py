@@ -1,6 +1,9 @@
 """`lakehouse run`: the tags that its options stand for, and runs that this process executes; Spark is not started."""
 
 import json
+import os
+import subprocess
+import sys
 import time
 from argparse import Namespace
 from pathlib import Path
@@ -135,6 +138,28 @@ def test_a_run_that_fails_says_why_once_and_where_once(shop: str, capsys: pytest
     document = answer(capsys, 1, "broken")
     assert (document["succeeded"], document["assets"][0]["end"]) == (False, "failed")
     assert document["assets"][0]["problem"].startswith("ZeroDivisionError")
+
+
+def test_why_an_asset_failed_is_shown_even_if_dagster_copies_nothing_of_what_it_captures(tmp_path: Path) -> None:
+    """Dagster copies what it captures with `tail`, which it ends before `tail` has copied the last lines."""
+    (tmp_path / "definitions.py").write_text(
+        "import time\nimport dagster as dg\n\n@dg.asset\ndef broken(): raise ZeroDivisionError('of the user')\n\n"
+        "@dg.asset\ndef later():\n    print('captured')\n    time.sleep(2)\n\ndefs = dg.Definitions([broken, later])"
+    )
+    (tmp_path / "tail").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "tail").chmod(0o755)
+    (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}")
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "DAGSTER_HOME": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "lakehouse", "run", "broken", "later"],
+        check=False,
+        cwd=tmp_path,
+        env=os.environ | environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.stdout.count("failed: ZeroDivisionError: of the user") == 1, ended.stderr
+    assert "captured" not in ended.stdout
 
 
 def test_a_check_that_fails_with_the_severity_of_an_error_ends_the_command_with_1(

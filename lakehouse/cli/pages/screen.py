@@ -3,15 +3,18 @@
 A renderer takes values and returns a renderable of rich. Only `show` and `working` print.
 """
 
+import os
 import sys
 from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from io import StringIO
+from io import StringIO, UnsupportedOperation
 from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
@@ -148,8 +151,21 @@ def working(doing: str, output: TextIO) -> Generator[Work]:
     if not console.is_terminal:
         yield Work(lambda _: None, lambda shown: show(shown, output))
         return
-    with console.status(Text(f"{doing} ...")) as status:
-        yield Work(lambda text: status.update(Text(text, no_wrap=True, overflow="ellipsis")), console.print)
+    spinner = Spinner("dots", Text(f"{doing} ..."), style="status.spinner")
+    # What an asset prints is left where it goes, because Dagster keeps it in the log of its step.
+    with Live(spinner, console=console, transient=True, redirect_stdout=False, redirect_stderr=False):
+        yield Work(lambda text: spinner.update(text=Text(text, no_wrap=True, overflow="ellipsis")), console.print)
+
+
+def apart_from_capture(output: TextIO) -> AbstractContextManager[TextIO]:
+    """An output that stays where it is while Dagster lets the descriptor of the process write into a file of a step.
+
+    Dagster copies that file to where the descriptor led, but stops with the step, before it has copied the last lines.
+    """
+    try:
+        return os.fdopen(os.dup(output.fileno()), "w", encoding=output.encoding, errors=output.errors)
+    except UnsupportedOperation:  # an output without a descriptor, which nothing captures
+        return nullcontext(output)
 
 
 def working_beside(doing: str) -> AbstractContextManager[Work]:

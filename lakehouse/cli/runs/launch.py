@@ -152,7 +152,7 @@ def _result(
 ) -> RunResult:
     """Executes the run, shows what happens meanwhile, and returns what became of it."""
     from lakehouse.cli.pages.run_page import asset_line, progress, queue_line
-    from lakehouse.cli.pages.screen import working
+    from lakehouse.cli.pages.screen import apart_from_capture, working
     from lakehouse.cli.runs.run_result import RunLog
     from lakehouse.cli.runs.submit import enqueue, execute_here, has_daemon, tags_of_request, wait_for
 
@@ -162,7 +162,8 @@ def _result(
     is_here, config = not has_daemon(instance, began), cast("dict[str, Any]", given.config or {})
     steps = {table.asset.op.name: (table.name,) for table in tables if table.asset is not None}
     # With --json the output is the document, so progress goes to the error output.
-    with working("The run is starting", sys.stderr if given.json else sys.stdout) as work:
+    progress_output = sys.stderr if given.json else sys.stdout
+    with apart_from_capture(progress_output) as output, working("The run is starting", output) as work:
         log = RunLog(steps, lambda result: work.say(asset_line(result, width)))
 
         def look(status: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 from lakehouse.cli.main import main
 from lakehouse.cursor.digests import Code
 from lakehouse.dagster.code.digest import KIND
+from tests.support.for_each import for_each
 from tests.support.marked_tables import append, run
 
 Finding: TypeAlias = tuple[str, int, int, str]
@@ -26,9 +27,8 @@ SOUND = {
     "gold/sound.sql": "CREATE MATERIALIZED VIEW gold.sound (id, day) AS SELECT id, day FROM raw.orders",
 }
 ASSET = "import dagster as dg\nfrom lakehouse import *\n\n@dg.asset\n{}"
-COPIES = ASSET.format("def copies(source: Changes) -> Append: ...").replace(
-    "@dg.asset", '@dg.asset(ins={"source": dg.AssetIn(["raw", "orders"])})'
-)
+OF_ORDERS = ASSET.replace("@dg.asset", '@dg.asset(ins={{"source": dg.AssetIn(["raw", "orders"])}})')
+COPIES = OF_ORDERS.format("def copies(source: Changes) -> Append: ...")
 DEFINITIONS = """
 from pathlib import Path
 
@@ -75,6 +75,14 @@ UNREADABLE: dict[str, tuple[str, int, int, str]] = {
     ),
 }
 """The same for files that may define a table of any name."""
+LAKE = "type: dagster_delta_lakehouse.Lakehouse\nattributes:\n  root: lake\n"
+IN_YAML: list[tuple[str, str, int, str, str]] = [
+    (
+        *("lake/defs.yaml", LAKE.replace("root", "rot"), 2, "ValidationError"),
+        "attributes.root: Field required",
+    ),
+]
+"""Files of components with one mistake, each with the line, the code and the sentence of the one finding."""
 _NUMBERS = count()
 
 
@@ -142,6 +150,26 @@ def test_a_yaml_file_that_cannot_be_parsed_is_found_at_its_place_and_is_said_to_
     assert check(SOUND | texts(BROKEN) | broken) == {("more/defs.yaml", 2, 23, "ParserError")}
     assert main(["check"]) == 1
     assert "reads no other file of the folder before this one can be read" in capsys.readouterr().out
+
+
+@for_each("file, text, line, code, sentence", IN_YAML)
+def test_a_mistake_in_a_component_is_one_finding_with_its_line_and_one_sentence(
+    file: str, text: str, line: int, code: str, sentence: str, check: Check, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(SOUND | {file: text}) == {(file, line, 1, code)}
+    assert main(["check"]) == 1
+    assert capsys.readouterr().out.splitlines()[0].endswith(f"{file}:{line}:1 {code} {sentence}")
+
+
+def test_a_project_without_a_lakehouse_hears_of_the_component_and_not_of_annotations(
+    check: Check, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check({file: text for file, text in SOUND.items() if file != "lake/defs.yaml"}) == {
+        ("gold/sound.sql", 1, 1, "DEFINITION")
+    }
+    assert main(["check"]) == 1
+    told = capsys.readouterr().out
+    assert "Add a component Lakehouse" in told and "annotat" not in told
 
 
 def test_a_line_begins_with_file_line_and_column_and_ends_with_what_to_do(

@@ -16,6 +16,7 @@ from lakehouse.dagster.code_location import (
     function_of,
     input_kind,
     is_function,
+    writes_nothing,
 )
 from lakehouse.dagster.definitions.pools import with_pools, written_ref
 from lakehouse.dagster.follow.automation import automate
@@ -122,14 +123,20 @@ def _refuse_table(table: AssetTable, asset: dg.AssetsDefinition, code_location: 
 
 def _refuse_changes(table: AssetTable, asset: dg.AssetsDefinition) -> None:
     """Refuses `Changes` if no `DeltaIOManager` writes the asset's table, as no commit would hold the position."""
-    name = " and ".join(key.to_user_string() for key in asset.keys)
+    name, gathered = " and ".join(key.to_user_string() for key in asset.keys), gathering()
     for input_name in table.changes:
-        raise DefinitionError(
-            f"Input '{input_name}' of asset '{name}' is annotated with Changes, but the asset writes no table through "
-            f"a DeltaIOManager, in whose commits its position would be. If it returns a write, give the DeltaIOManager "
-            f"the key '{table.manager}' among the resources, or the asset its key: io_manager_key=... Otherwise "
-            f"annotate the input with DataFrame."
+        problem = (
+            f"Input '{input_name}' of asset '{name}' reads Changes, but the asset writes no table through a "
+            f"DeltaIOManager, in whose commits its position would be"
         )
+        if table.root is not None or writes_nothing(asset):
+            raise DefinitionError(f"{problem}. Return a write, or annotate the input with DataFrame.")
+        if gathered is None or not gathered.hides_more:  # else the manager may be in a file that could not be read
+            raise DefinitionError(
+                f"{problem}: none of the resources is a DeltaIOManager with the key '{table.manager}'. Add a component "
+                f"Lakehouse (dg scaffold defs dagster_delta_lakehouse.Lakehouse lakehouse), or give the DeltaIOManager "
+                f"that key, or the asset its key: io_manager_key. A function that writes elsewhere reads a DataFrame."
+            )
 
 
 def _refuse_targets(definitions: dg.Definitions, written: AbstractSet[dg.AssetKey]) -> None:

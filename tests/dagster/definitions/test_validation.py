@@ -157,7 +157,7 @@ def test_changes_of_an_asset_that_writes_no_table_are_refused() -> None:
     @dg.asset
     def mailed(orders: Changes) -> None: ...
 
-    with pytest.raises(DefinitionError, match="'orders' of asset 'mailed' is annotated with Changes, but"):
+    with pytest.raises(DefinitionError, match="'orders' of asset 'mailed' reads Changes, but"):
         validate(definitions("/lake", mailed))
     assert list(checks([mailed])) == []
 
@@ -165,7 +165,7 @@ def test_changes_of_an_asset_that_writes_no_table_are_refused() -> None:
     def lost(orders: Changes) -> Merge: ...
 
     manager = DeltaIOManager(spark=object(), root="/lake")
-    with pytest.raises(DefinitionError, match="the key 'io_manager' among the resources"):
+    with pytest.raises(DefinitionError, match="none of the resources is a DeltaIOManager with the key 'io_manager'"):
         validate(dg.Definitions([orders, lost], resources={"lake": manager}))
 
 

@@ -62,7 +62,7 @@ BROKEN: dict[str, tuple[str, int, int, str]] = {
         55,
         "VIEW_UNKNOWN_TABLE",
     ),
-    "views.py": (ASSET.format("def v(gold__sound: Changes): ..."), 4, 1, "UNSUPPORTED_ANNOTATION"),
+    "views.py": (OF_ORDERS.format("def v(source: Changes): ..."), 4, 1, "UNSUPPORTED_ANNOTATION"),
     "keyless.py": (ASSET.format("def w(v: Changes) -> Merge: ..."), 4, 1, "MISSING_KEY"),
 }
 """Files with a mistake, each with the line, the column and the code that are reported."""
@@ -76,10 +76,56 @@ UNREADABLE: dict[str, tuple[str, int, int, str]] = {
 }
 """The same for files that may define a table of any name."""
 LAKE = "type: dagster_delta_lakehouse.Lakehouse\nattributes:\n  root: lake\n"
+SNAPSHOT = """type: dagster_delta_lakehouse.Snapshot
+attributes:
+  asset: {key: crm/customers}
+  table: {key: id}
+  extracts:
+    files: in/a-{version}.csv
+    version: date
+    columns: id INT
+  max_deleted: 0.5
+"""
+PAST = """type: dagster_delta_lakehouse.History
+attributes:
+  asset: {key: crm/past}
+  table: {key: id}
+  source: raw/orders
+"""
 IN_YAML: list[tuple[str, str, int, str, str]] = [
+    (
+        *("crm/defs.yaml", SNAPSHOT.replace("version: date", "version: dat"), 5, "ResolutionException"),
+        "attributes.extracts.version: Input should be 'int', 'date' or 'datetime'",
+    ),
+    (
+        *("crm/defs.yaml", SNAPSHOT.replace("-{version}", ""), 5, "ResolutionException"),
+        (
+            "attributes.extracts.files: {version} stands once, where the versions of the extracts are, and not 0 times: "
+            "in/a.csv"
+        ),
+    ),
+    (
+        *("lake/defs.yaml", f"{LAKE}  policy: {{inputs: agre}}\n", 4, "ResolutionException"),
+        "attributes.policy.inputs: Input should be 'newest' or 'agree'",
+    ),
     (
         *("lake/defs.yaml", LAKE.replace("root", "rot"), 2, "ValidationError"),
         "attributes.root: Field required",
+    ),
+    (
+        *("crm/defs.yaml", f"{PAST}---\n{SNAPSHOT.replace('0.5', 'half')}", 15, "ValidationError"),
+        "attributes.max_deleted: Input should be a valid number, unable to parse string as a number",
+    ),
+    (
+        *("crm/defs.yaml", f"{SNAPSHOT}---\n{PAST}  extracts: {{files: 'a-{{version}}', columns: a INT}}\n", 11),
+        *("DEFINITION", "The History 'crm/past' keeps the past of one thing. Name its source, or its extracts."),
+    ),
+    (
+        *("crm/defs.yaml", PAST.replace("raw/orders", "nosuch"), 1, "DEFINITION"),
+        (
+            "Asset 'crm/past' reads 'nosuch', and nothing in this code location defines it. Correct the name, or add a "
+            "dg.AssetSpec(['nosuch']) if another code location makes the table (in YAML: a component DeltaSources)."
+        ),
     ),
 ]
 """Files of components with one mistake, each with the line, the code and the sentence of the one finding."""

@@ -3,14 +3,14 @@
 import os
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import dagster as dg
 from pydantic import Field
 
 from dagster_delta_lakehouse.attributes import PolicyAttributes, RetryAttributes, address_of
 from dagster_delta_lakehouse.scaffolders import LakehouseScaffolder
-from lakehouse.errors import SetupError
+from lakehouse.errors import DefinitionError, SetupError
 
 if TYPE_CHECKING:
     from lakehouse import ClusterSpark, LocalSpark, Nightly
@@ -53,6 +53,23 @@ class ClusterSparkAttributes(dg.Resolvable, dg.Model):
         return ClusterSpark(spark_config=self.spark_config, delta=self.delta)
 
 
+def _resolve_spark(context: dg.ResolutionContext, model: Any) -> LocalSparkAttributes | ClusterSparkAttributes:
+    """The kind of Spark that `type` names. Dagster would try both, and not say where the value is that fits neither."""
+    match context.resolve_value(model.type, as_type=str):
+        case "local":
+            return LocalSparkAttributes.resolve_from_model(context, model)
+        case "cluster":
+            return ClusterSparkAttributes.resolve_from_model(context, model)
+        case other:
+            raise ValueError(f"the type is 'local' or 'cluster', not {other!r}")
+
+
+SparkAttributes: TypeAlias = Annotated[
+    LocalSparkAttributes | ClusterSparkAttributes,
+    dg.Resolver(_resolve_spark, model_field_type=LocalSparkAttributes.model() | ClusterSparkAttributes.model()),
+]
+
+
 class NightlyAttributes(dg.Resolvable, dg.Model):
     """When the work of a night begins, and how much of it a night does: `lakehouse.Nightly`."""
 
@@ -72,7 +89,7 @@ class EnvironmentAttributes(dg.Resolvable, dg.Model):
     """Where one environment has its tables; what it leaves out is taken from the component."""
 
     root: str
-    spark: LocalSparkAttributes | ClusterSparkAttributes | None = None
+    spark: SparkAttributes | None = None
     storage_options: dict[str, str] | None = None
 
 
@@ -88,7 +105,7 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
         description="Where the tables are: asset silver/orders at <root>/silver/orders. A path begins at the project's "
         "folder; an address has a scheme (s3a://bucket/lake)."
     )
-    spark: LocalSparkAttributes | ClusterSparkAttributes = Field(default=LocalSparkAttributes())
+    spark: SparkAttributes = Field(default=LocalSparkAttributes())
     storage_options: dict[str, str] | None = Field(
         default=None,
         description="How this process reads logs of an object store, as `deltalake` takes the options.",
@@ -122,6 +139,7 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         from lakehouse import DeltaIOManager
 
+        self._refuse_others(context)
         here = self.environment
         root = address_of(here.root, context.project_root)
         spark = (here.spark or self.spark).resource(root)
@@ -136,6 +154,15 @@ class Lakehouse(dg.Component, dg.Resolvable, dg.Model):
         return dg.Definitions(
             resources={"spark": spark, "io_manager": manager}, executor=self._executor(), metadata=self._additions()
         )
+
+    def _refuse_others(self, context: dg.ComponentLoadContext) -> None:
+        """Refuses a second component, because both would give the project the resources `spark` and `io_manager`."""
+        count = len(context.component_tree.get_all_components(Lakehouse))
+        if count > 1:
+            raise DefinitionError(
+                f"This project has {count} components Lakehouse, and one project has one.",
+                "Keep one of them. Other roots, for other environments, are its attribute `environments`.",
+            )
 
     @property
     def environment(self) -> EnvironmentAttributes:

@@ -109,6 +109,18 @@ IN_YAML: list[tuple[str, str, int, str, str]] = [
         "attributes.policy.inputs: Input should be 'newest' or 'agree'",
     ),
     (
+        *("lake/defs.yaml", f"{LAKE}  spark: {{type: locl}}\n", 4, "ResolutionException"),
+        "attributes.spark: the type is 'local' or 'cluster', not 'locl'",
+    ),
+    (
+        *("lake/defs.yaml", f"{LAKE}  spark: {{where: srever}}\n", 4, "ResolutionException"),
+        "attributes.spark.where: Input should be 'server' or 'process'",
+    ),
+    (
+        *("lake/defs.yaml", f"{LAKE}  environments: {{dev: {{root: dev, spark: {{type: x}}}}}}\n", 4),
+        *("ResolutionException", "attributes.environments.dev.spark: the type is 'local' or 'cluster', not 'x'"),
+    ),
+    (
         *("lake/defs.yaml", LAKE.replace("root", "rot"), 2, "ValidationError"),
         "attributes.root: Field required",
     ),
@@ -205,6 +217,13 @@ def test_a_mistake_in_a_component_is_one_finding_with_its_line_and_one_sentence(
     assert check(SOUND | {file: text}) == {(file, line, 1, code)}
     assert main(["check"]) == 1
     assert capsys.readouterr().out.splitlines()[0].endswith(f"{file}:{line}:1 {code} {sentence}")
+
+
+def test_a_second_lakehouse_is_named_at_both_places(check: Check, capsys: pytest.CaptureFixture[str]) -> None:
+    lakes = {"lake/defs.yaml", "other/defs.yaml"}
+    assert check(SOUND | {"other/defs.yaml": LAKE}) == {(file, 1, 1, "DEFINITION") for file in lakes}
+    assert main(["check"]) == 1
+    assert "one project has one" in capsys.readouterr().out
 
 
 def test_a_project_without_a_lakehouse_hears_of_the_component_and_not_of_annotations(

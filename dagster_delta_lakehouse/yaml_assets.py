@@ -132,7 +132,7 @@ class Snapshot(YamlTable):
         default=None,
         description="The columns for whose values in an extract it is complete; the whole table if left out.",
     )
-    max_deleted: float | None = Field(
+    max_deleted: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None, description="The largest share of the stored rows, from 0 to 1, that one extract may delete."
     )
     on_older: Literal["fail", "ignore"] = Field(default="fail", description="What to do with an extract that is older.")
@@ -172,6 +172,8 @@ class Aggregate(YamlTable):
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         import lakehouse
 
+        self._refuse_other_expressions()
+
         def add(changes: lakehouse.Changes) -> lakehouse.Aggregate:
             return lakehouse.Aggregate(changes, self.by, self.count, self.sums, self.where)
 
@@ -179,3 +181,21 @@ class Aggregate(YamlTable):
         table = self.table if self.table.value.key_columns else self.table.model_copy(update={"key": groups})
         source = dg.AssetIn(dg.AssetKey.from_user_string(self.source), dagster_type=lakehouse.Changes)
         return self.definitions(add, table, {"changes": source})
+
+    def _refuse_other_expressions(self) -> None:
+        """Refuses SQL that depends on more than the columns of one row, before a run does.
+
+        Raises:
+            DefinitionError: There is such a text.
+        """
+        from lakehouse.errors import DefinitionError
+        from lakehouse.views.sql.conditions import why_not_of_the_row  # it imports sqlglot
+
+        groups = {f"by: {name}": sql for name, sql in self.by.items()} if isinstance(self.by, dict) else {}
+        sums = {f"sums: {name}": sql for name, sql in self.sums.items()}
+        where = {} if self.where is None else {"where": self.where}
+        for place, sql in {**groups, **sums, **where}.items():
+            if (why := why_not_of_the_row(sql)) is not None:
+                asset = self.asset.key.to_user_string()
+                problem = f"The Aggregate '{asset}' goes by the columns of one row, and {place} ({sql}) may not: {why}."
+                raise DefinitionError(problem, "Correct the SQL.")

@@ -92,6 +92,14 @@ attributes:
   table: {key: id}
   source: raw/orders
 """
+TOTALS = """type: dagster_delta_lakehouse.Aggregate
+attributes:
+  asset: {key: gold/totals}
+  source: raw/orders
+  by: {days: day}
+  count: orders
+  where: day = 3
+"""
 IN_YAML: list[tuple[str, str, int, str, str]] = [
     (
         *("crm/defs.yaml", SNAPSHOT.replace("version: date", "version: dat"), 5, "ResolutionException"),
@@ -137,6 +145,17 @@ IN_YAML: list[tuple[str, str, int, str, str]] = [
         (
             "Asset 'crm/past' reads 'nosuch', and nothing in this code location defines it. Correct the name, or add a "
             "dg.AssetSpec(['nosuch']) if another code location makes the table (in YAML: a component DeltaSources)."
+        ),
+    ),
+    (
+        *("crm/defs.yaml", SNAPSHOT.replace("0.5", "50"), 9, "ValidationError"),
+        "attributes.max_deleted: Input should be less than or equal to 1",
+    ),
+    (
+        *("totals/defs.yaml", TOTALS.replace("day = 3", "da y = 3"), 1, "DEFINITION"),
+        (
+            "The Aggregate 'gold/totals' goes by the columns of one row, and where (da y = 3) may not: its grammar is "
+            "not known. Correct the SQL."
         ),
     ),
 ]

@@ -1,6 +1,7 @@
 """How each statement is executed as one Delta commit that carries its mark."""
 
 import re
+from collections.abc import Mapping
 from typing import assert_never
 
 import pyarrow as pa
@@ -38,6 +39,7 @@ from lakehouse.spark.diagnosis import Meaning, said_by
 from lakehouse.spark.fitting import with_plain_texts
 from lakehouse.spark.progress import phase
 from lakehouse.spark.table_version import SparkLog, TableRef
+from lakehouse.spark.types import char_length
 
 _DATA_FILE = r"/(part-\d{5}-[0-9a-f-]{36}[^/]*\.parquet|deletion_vector_[^/]*\.bin)$"
 """The end of the path of a file that Delta has written."""
@@ -255,7 +257,7 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
             sent = _side_of_join(keys, counts)
             with handed_over(sent, mark.application_id, mark.epoch, mark.to_json()) as (own, view):
                 own.conf.set(DELETE_WHERE_EXISTS, "true")
-                same_key = f"SELECT 1 FROM {view} s WHERE {_on_key(run, nulls=nulls)}"
+                same_key = f"SELECT 1 FROM {view} s WHERE {_on_key(run, {}, nulls=nulls)}"
                 where = f"({within}) AND EXISTS ({same_key})" if within else f"EXISTS ({same_key})"
                 own.sql(f"DELETE FROM {run.ref.identifier} t WHERE {where}").collect()
         case MergeRows(difference=rows, counts=counts, within=within, few=few, nulls=nulls):
@@ -264,6 +266,8 @@ def execute(spark: SparkSession, statement: Statement, run: Run, mark: Mark) -> 
                     # Few rows: broadcast in an inner join; hashed in an outer one, so the table need not be sorted.
                     own.conf.set("spark.sql.autoBroadcastJoinThreshold", str(2 * limits().driver_bytes))
                     own.conf.set("spark.sql.join.preferSortMergeJoin", "false")
+                if _char_keys(run, rows):
+                    own.conf.set("spark.sql.readSideCharPadding", "false")
                 own.sql(merge_sql(run, rows, view, within, inserts=counts.inserted != 0, nulls=nulls)).collect()
         case _:
             assert_never(statement)
@@ -280,8 +284,9 @@ def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *
     Without inserts the MERGE is an inner join: few rows are then broadcast, and neither side is shuffled.
     """
     columns = [column for column in difference_.columns if column != OPERATION]
-    on = _on_key(run, nulls=nulls)
-    on = f"({within}) AND {on}" if within else on
+    chars = _char_keys(run, difference_)
+    on = _on_key(run, chars, nulls=nulls)
+    on = f"({within}) AND {on}" if within and not chars else on  # a literal may be padded where the column is not
     # If the table holds a key more than once, its rows are deleted, and the one row is inserted: it matches none.
     on = f"{on} AND s.{quote(OPERATION)} <> '{AGAIN}'"
     keys = fold(run.table.key_columns)
@@ -298,8 +303,19 @@ def merge_sql(run: Run, difference_: DataFrame, view: str, within: str | None, *
     )
 
 
-def _on_key(run: Run, *, nulls: bool) -> str:
-    return " AND ".join(same(f"t.{quote(k)}", f"s.{quote(k)}", nulls=nulls) for k in run.table.key_columns)
+def _on_key(run: Run, chars: Mapping[str, str], *, nulls: bool) -> str:
+    keys = {k: chars.get(k.lower(), f"t.{quote(k)}") for k in run.table.key_columns}
+    return " AND ".join(same(own, f"s.{quote(k)}", nulls=nulls) for k, own in keys.items())
+
+
+def _char_keys(run: Run, rows: DataFrame) -> Mapping[str, str]:
+    """The key columns of the table that are CHARs, padded in SQL, by their names in lower case.
+
+    Delta 4.4's `MERGE` fails over a condition on a column that Spark itself pads.
+    """
+    keys = fold(run.table.key_columns)
+    lengths = {c.name: char_length(c) for c in rows.schema.fields if c.name.lower() in keys}
+    return {name.lower(): f"rpad(t.{quote(name)}, {n}, ' ')" for name, n in lengths.items() if n is not None}
 
 
 def _assignment_that_fails(run: Run, difference_: DataFrame) -> str:

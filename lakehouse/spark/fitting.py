@@ -13,12 +13,11 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.errors import WriteError
 from lakehouse.spark.session import is_connect
 from lakehouse.spark.table_version import TableRef
-from lakehouse.spark.types import ATOMS, fields_within, padding_like, sql_type, widened_by_delta, widens
+from lakehouse.spark.types import ATOMS, char_length, fields_within, padding_like, sql_type, widened_by_delta, widens
 
 _ZONE = "spark.sql.session.timeZone"
 _FIXED = re.compile(r"UTC|GMT|Z|UCT|Zulu|Etc/[^/]+|(UTC|GMT)?[+-]\d{1,2}(:\d\d){0,2}")
 
-_CHAR = re.compile(r"char\((\d+)\)")
 _FORBIDDEN = frozenset(" ,;{}()\n\t=")
 """Characters that Delta allows in the name of a column only with column mapping: `SchemaUtils.checkFieldNames`."""
 
@@ -163,8 +162,7 @@ def _pad(frame: DataFrame, have: StructType) -> DataFrame:
 
     Otherwise a condition such as `status = 'new'` would hold only for the rows of the first run.
     """
-    chars = {column.name: _CHAR.fullmatch(str(column.metadata.get(CHAR))) for column in have.fields}
-    lengths = {name: int(char.group(1)) for name, char in chars.items() if char is not None}
+    lengths = {column.name: n for column in have.fields if (n := char_length(column)) is not None}
     texts = {
         name: F.when(F.length(quote(name)) < length, F.rpad(quote(name), length, " ")).otherwise(F.col(quote(name)))
         for name, length in lengths.items()

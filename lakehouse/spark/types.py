@@ -61,6 +61,12 @@ def char_type(column: StructField) -> str | None:
     return kind if kind.startswith("char(") else None
 
 
+def char_length(column: StructField) -> int | None:
+    """How many letters a CHAR has; None for other columns."""
+    kind = char_type(column)
+    return None if kind is None else int(kind.removeprefix("char(").removesuffix(")"))
+
+
 def padding_like(schema: StructType, frame: DataFrame) -> DataFrame:
     """The frame with the CHAR columns of a schema marked as such, so that Spark pads what they are compared with.
 

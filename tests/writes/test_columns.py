@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from lakehouse import Append, Changes, History, Merge, Read, Table
+from lakehouse import Append, Changes, History, Merge, Policy, Read, Table
 from lakehouse.read.changes import read_of
 from lakehouse.read.content import Everything, Feed
 from tests.support.assets import copy
 from tests.support.lake import Lake
 from tests.support.model import SRC
 from tests.support.raises import raises_code
-from tests.support.slow import all_but
+from tests.support.slow import all_but, slow
 
 pytestmark = pytest.mark.anywhere
 
@@ -87,6 +87,36 @@ def test_texts_of_a_length_beside_a_widened_column_fit_once_the_tables_are_widen
     assert lake.rows("copy") == now
     held = [(row.id, row.c, row.w, row.v, row["__END_AT"] is None) for row in lake.frame("past").collect()]
     assert sorted(held) == sorted([(*now[0], True), (2, "b   ", "b", 20, False), (*now[1], True)])
+
+
+@pytest.mark.parametrize("statement", ["merge", slow("auto")])
+def test_keys_of_a_length_are_merged_and_deleted(lake: Lake, statement: str) -> None:
+    """Delta's MERGE itself fails over a condition on a column that Spark pads."""
+    table = Table(key="id", policy=Policy(statement=statement))  # type: ignore[arg-type]
+    feed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    lake.sql(f"CREATE TABLE {lake.ref('src').identifier} (id CHAR(3), v INT) USING delta {feed}")
+    lake.sql("INSERT INTO {src} VALUES ('a', 1), ('bcd', 2), (NULL, 3), ('e', 4)")
+    for act in (
+        "UPDATE {src} SET v = 5 WHERE id = 'a' OR id IS NULL",
+        "DELETE FROM {src} WHERE id = 'bcd'",
+        "INSERT INTO {src} VALUES ('f', 6)",
+        "UPDATE {src} SET id = concat(rtrim(id), 'x') WHERE v < 6",
+    ):
+        lake.materialize(copy, table)
+        lake.sql(act)
+    lake.materialize(copy, table)
+    assert lake.rows("copy") == [("ax ", 5), ("ex ", 4), ("f  ", 6), (None, 5)]
+
+
+def test_a_history_with_a_key_of_a_length_goes_on_from_now(lake: Lake) -> None:
+    feed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    lake.sql(f"CREATE TABLE {lake.ref('src').identifier} (id CHAR(3), v INT) USING delta {feed}")
+    lake.sql("INSERT INTO {src} VALUES ('a', 1)")
+    lake.materialize(past, Table(key="id"))
+    lake.sql("UPDATE {src} SET v = 2")
+    lake.materialize(past, Table(key="id"), go_on_from="now")
+    held = [(row.id, row.v, row["__END_AT"] is None) for row in lake.frame("past").collect()]
+    assert sorted(held) == [("a  ", 1, False), ("a  ", 2, True)]
 
 
 def narrowed(src: Changes) -> Merge:

@@ -46,9 +46,11 @@ def not_appended(source: str, version: Column, change: Column) -> Column:
 def broken_promise(asset: str, error: BaseException) -> WriteError | None:
     """The broken promise that an error of Spark reports; None if the error is about something else."""
     for cause in causes(error):
-        if isinstance(cause, AnalysisException):  # it quotes the plan, not a row, and so do its own causes
+        text = message(cause)
+        # It quotes the plan, not a row, and so do its own causes. PySpark does not know the conditions of some.
+        if isinstance(cause, AnalysisException) or "AnalysisException: " in text.partition(BROKEN)[0]:
             return None
-        problem = _problem_in(message(cause))
+        problem = _problem_in(text)
         if problem is not None:
             return broken(asset, Breach(problem["kind"]), problem)
     return None

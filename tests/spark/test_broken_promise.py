@@ -30,6 +30,8 @@ def test_a_piece_of_a_plan_is_none():
 def test_a_plan_that_is_quoted_is_none():
     quoted = f"[DATATYPE_MISMATCH] cannot cast; line 1 pos 0;\n'MergeIntoTable\n+- raise_error('{ELSEWHERE}')"
     assert broken_promise("flights", AnalysisException(quoted)) is None
+    of_delta = f"org.apache.spark.sql.delta.DeltaAnalysisException: [DELTA_MERGE_RESOLVED_ATTRIBUTE_MISSING] {quoted}"
+    assert broken_promise("flights", RuntimeError(of_delta)) is None
 
 
 def test_the_remedy_of_null_in_a_primary_key_names_the_property_that_allows_it():

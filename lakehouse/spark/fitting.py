@@ -7,13 +7,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType, TimestampType
 
-from lakehouse.delta.log import CHAR, Head
+from lakehouse.delta.log import Head
 from lakehouse.delta.table import RESERVED_COLUMNS, Table
 from lakehouse.delta.text import fold, quote
 from lakehouse.errors import WriteError
 from lakehouse.spark.session import is_connect
 from lakehouse.spark.table_version import TableRef
-from lakehouse.spark.types import ATOMS, char_length, fields_within, padding_like, sql_type, widened_by_delta, widens
+from lakehouse.spark.types import (
+    ATOMS,
+    char_length,
+    char_type,
+    fields_within,
+    padding_like,
+    sql_type,
+    widened_by_delta,
+    widens,
+)
 
 _ZONE = "spark.sql.session.timeZone"
 _FIXED = re.compile(r"UTC|GMT|Z|UCT|Zulu|Etc/[^/]+|(UTC|GMT)?[+-]\d{1,2}(:\d\d){0,2}")
@@ -68,12 +77,12 @@ def check_padding(asset: str, rows: DataFrame, have: StructType, key: Collection
         WriteError (SCHEMA): One of the key columns is a CHAR in the table, but not the same CHAR in the result.
     """
     keys = fold(key)
-    kinds = {column.name.lower(): column.metadata.get(CHAR) for column in rows.schema.fields}
+    kinds = {column.name.lower(): char_type(column) for column in rows.schema.fields}
     problems = {
         column.name: f"is joined as {kind} in the table, which Spark pads with blanks, and not in the result"
         for column in have.fields
         if column.name.lower() in keys
-        and str(kind := column.metadata.get(CHAR)).startswith("char(")
+        and (kind := char_type(column)) is not None
         and kinds.get(column.name.lower()) != kind
     }
     if problems:

@@ -152,8 +152,7 @@ def column_types(schema: StructType) -> dict[str, str]:
 
 def partition_types(schema: StructType) -> dict[str, str]:
     """As `column_types`, but with CHAR kept: Spark pads its texts with blanks, so no partition's key equals them."""
-    chars = {column.name.lower(): str(column.metadata.get(CHAR)) for column in schema.fields}
-    return column_types(schema) | {name: kind for name, kind in chars.items() if kind.startswith("char(")}
+    return {column.name.lower(): char_type(column) or column.dataType.simpleString() for column in schema.fields}
 
 
 def field_names(kind: DataType) -> tuple[str, ...]:

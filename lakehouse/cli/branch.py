@@ -132,7 +132,7 @@ class TableComparison:
         if self.problem is not None:
             return f"{self.table}: not compared. {self.problem}"
         if self.diff is None:
-            return f"{self.table}: only on the branch, {count_of(self.rows or 0, 'row')}"
+            return f"{self.table}: made on the branch, {count_of(self.rows or 0, 'row')}"
         counts = self.diff.counts
         named = {"different": counts.updated, "only here": counts.inserted, "only there": counts.deleted}
         return f"{self.table}: " + (", ".join(f"{n:,} {what}" for what, n in named.items() if n) or "the same rows")

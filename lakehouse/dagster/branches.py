@@ -47,7 +47,7 @@ from lakehouse.spark.abilities import USER_METADATA
 from lakehouse.spark.session import session_of_its_own
 from lakehouse.spark.table_version import TableRef
 from lakehouse.upkeep.carry_out import change_properties
-from lakehouse.upkeep.registration import register, registered_limits, release, time_travel
+from lakehouse.upkeep.registration import registered_limits, registration, release, time_travel
 
 _DAY = timedelta(days=1)
 """That files would be removed less than a day before the limit is not a reason to write to the log of a table."""
@@ -338,17 +338,15 @@ def _register(both: _Both, name: str, version: int, limit: timedelta, now: int) 
     """Registers the branch in a table that would not keep a version's files for that long; the limit, or None."""
     (log, head), reader = both.open_tables[name], BRANCH_READER + both.name
     registered = registered_limits(head.properties).get(reader)
-    if registered is not None:
-        return as_interval(registered)
     needed = limit + timedelta(milliseconds=now - _end_of(log, head, version, now))
-    is_ours = both.is_here and writer_of_table(_table_of(both.trunk, name), both.trunk) is not None
-    if needed <= time_travel(head) + _DAY or not is_ours:
-        return None
     whole = _DAY * -(-needed // _DAY)
+    is_ours = both.is_here and writer_of_table(_table_of(both.trunk, name), both.trunk) is not None
+    if needed <= max(time_travel(head), registered or timedelta()) + _DAY or not is_ours:
+        return None if registered is None else as_interval(registered)
     with on_branch(None):
         for ref, at in both.heads(name):
-            if reader not in registered_limits(at.properties):
-                change_properties(both.manager(name).writing_session(), ref, register(at, ref.name, reader, whole))
+            if registered_limits(at.properties).get(reader, timedelta()) < whole:
+                change_properties(both.manager(name).writing_session(), ref, registration(at, reader, whole))
     return as_interval(whole)
 
 

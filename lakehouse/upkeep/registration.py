@@ -74,6 +74,11 @@ def register(head: Head, table: str, reader: str, limit: timedelta) -> PropertyC
         raise UpkeepError.reader_name(
             table, reader, f"it is registered already, with the limit '{limit_before}'. Release it first: --release"
         )
+    return registration(head, reader, limit)
+
+
+def registration(head: Head, reader: str, limit: timedelta) -> PropertyChange:
+    """The change that gives a reader a limit, whatever its limit was."""
     return PropertyChange({READER + reader: as_interval(limit), **_kept_for(head, limit)})
 
 

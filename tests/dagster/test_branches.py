@@ -164,7 +164,9 @@ def test_a_branch_of_any_moment_becomes_its_own_recompute_and_production_too(
 def test_upkeep_of_production_keeps_what_a_branch_needs_within_its_limit(made: House, lake: Lake) -> None:
     own, limit = branched(lake), timedelta(days=40)
     before = files_of(lake.root)
+    make_branch(definitions(made), "fix", (), timedelta(days=20))
     branch = make_branch(definitions(made), "fix", (), limit)
+    assert {clone.registers for clone in branch.clones} == {None, "interval 41 days"}, "the longer limit counts"
     registered = {clone.name for clone in branch.clones if clone.registers}
     assert registered == {*NAMES, "by_city"}, "those that others write are theirs to keep"
     assert READER in properties(lake, "clean_quarantine"), "a quarantine goes with its table"

@@ -236,11 +236,13 @@ class Top:
         why: Why all rows are computed for it.
         by: The parts of its ORDER BY that can be computed from columns of the result.
         first: The LIMIT, if these parts alone decide which rows it takes; else None.
+        end: Where its ORDER BY ends in the text.
     """
 
     why: Reason
     by: tuple[OrderBy, ...]
     first: FirstRows | None
+    end: int
 
     @property
     def columns(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ from lakehouse.delta.text import fold
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.read.decide import NeedOfAllRows
 from lakehouse.views.adding import Added, as_sums
-from lakehouse.views.algebra import FirstRows, Output, Query, columns_in
+from lakehouse.views.algebra import FirstRows, OrderBy, Output, Query, column, columns_in
 from lakehouse.views.plan import TouchedPlan
 from lakehouse.views.planner import rows_of_any_keys, touched_plan
 from lakehouse.views.query import names_in, read, refuse_values_of_the_run
@@ -141,8 +141,9 @@ class Analysis:
             query = read(text.text, schemas, tuple(text.args), is_named=bool(text.columns))
             given = tuple(output.name for output in query.outputs)
             named = _with_declared_names(text, query)
-            named = replace(named, notes=(*named.notes, *open_orders(named, facts.keys)))
-            return cls(text, named, facts, given, digest_of_names(named), schemas, asset)
+            made = cls(text, named, facts, given, digest_of_names(named), schemas, asset)
+            notes = (*named.notes, *open_orders(named, facts.keys), *made._notes_of_ties())
+            return replace(made, read=replace(named, notes=notes))
         except NotFollowedError as error:
             why = Reason(error.reason.clause, text.origin.place(error.reason.place))
             columns = sorted((table, sorted(columns.items())) for table, columns in schemas.items())
@@ -166,14 +167,12 @@ class Analysis:
         """Whether keys follow the changes of all tables, and by which columns.
 
         Raises:
-            ViewError: The text names touch columns that the result lacks, or its LIMIT may take any of several rows.
+            ViewError: The text names touch columns that the result lacks.
         """
         query, declared = self.read, self.facts.key
         if isinstance(query, Reason):
             return Whole(NeedOfAllRows.PLAN, query.clause, query.place)
         key = declared or self.key or ()
-        if declared is not None or key:
-            self._refuse_ties(query, key)
         if self.below is not None and isinstance(below := self.below.verdict, ByKeys):
             one = self.one_row if query.top is None else None
             if isinstance(one, OneRow) and below.more is None:
@@ -207,10 +206,10 @@ class Analysis:
             return self._rows_of_one(query, self.one_row) if query.offer else None
         if query.top.first is None or query.top.first.rows > limits().driver_rows:
             return None
-        by = columns_in(*(each.value for each in query.top.by))
-        for name, column in ((output.name, output.column) for output in query.outputs if output.column in by):
-            declared = types.get(name)  # the cast value may have another place in the order
-            if declared is not None and declared.replace(" ", "").lower() != query.types.get(column):
+        by = columns_in(*(each.value for each in self.order))
+        for output in (each for each in query.outputs if each.column in by):
+            declared = types.get(output.name)  # the cast value may have another place in the order
+            if declared is not None and declared.replace(" ", "").lower() != query.types.get(output.column):
                 return None
         text = query.top.first.text
         return replace(self, read=replace(query, top=None, text=text), text=replace(self.text, text=text))
@@ -275,18 +274,43 @@ class Analysis:
     def _whole(self, why: Reason, touch: tuple[str, ...] | None = None) -> Whole:
         return Whole(NeedOfAllRows.PLAN, why.clause, self.text.origin.place(why.place), touch)
 
-    def _refuse_ties(self, query: Query, key: tuple[str, ...]) -> None:
-        """Refuses a last LIMIT whose ORDER BY may leave two rows of the result without an order."""
-        if query.top is None:
-            return
-        names = {output.name.lower(): output.name for output in query.outputs}
+    @cached_property
+    def ties(self) -> tuple[int, ...]:
+        """The places, from 1, of the columns that order the rows which the ORDER BY of a last LIMIT leaves equal.
+
+        Under the other columns of the result as well, only equal rows have no order, and any of these may be taken.
+        """
+        query = self.read
+        if isinstance(query, Reason) or query.top is None:
+            return ()
         by = {output.name.lower() for output in query.outputs if output.column in query.top.columns}
-        missing = [names.keys() - by, fold(key or names) - by]
-        if all(missing):
-            more = ", ".join(names.get(name, name) for name in sorted(missing[1]))
-            what = "Rows that are equal in the ORDER BY of its LIMIT are taken in any order"
-            error = ViewError("VIEW_NOT_DETERMINISTIC", what, None, f"Add to its ORDER BY: {more}.")
-            raise with_place(error, self.text.origin, self.asset)
+        key = fold(self.facts.key or self.key or ())
+        if key and key <= by:
+            return ()
+        return tuple(place for place, output in enumerate(query.outputs, 1) if output.name.lower() not in by)
+
+    @property
+    def order(self) -> tuple[OrderBy, ...]:
+        """The order in which a last LIMIT takes rows, over the unique names of the columns of the result."""
+        assert self.query.top is not None, "only a LIMIT takes rows in an order"
+        settling = (column(self.query.outputs[place - 1].column) for place in self.ties)
+        return (*self.query.top.by, *(OrderBy(each, descending=False, nulls_first=True) for each in settling))
+
+    @property
+    def settled_text(self) -> str:
+        """The text of the view, in which further columns, by their places, settle the ties of a last LIMIT."""
+        if not self.ties or self.query.top is None:
+            return self.text.text
+        text, end = self.text.text, self.query.top.end
+        return f"{text[:end].rstrip()}, {', '.join(map(str, self.ties))} {text[end:]}"
+
+    def _notes_of_ties(self) -> tuple[str, ...]:
+        if not self.ties:
+            return ()
+        names = ", ".join(self.query.outputs[place - 1].name for place in self.ties)
+        return (
+            f"Rows that are equal in the ORDER BY of its LIMIT are taken in the order of their other columns: {names}.",
+        )
 
     def plan(self, touch: tuple[str, ...], changed: Collection[str]) -> TouchedPlan:
         """How touched keys, in some columns of the result, are found if some tables have changed.

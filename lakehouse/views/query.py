@@ -131,7 +131,21 @@ def _with_top(reading: TextReading, tree: Expr, query: Query) -> Query:
     order: list[exp.Ordered] = tree.args["order"].expressions
     by = [tuple(_values_of_order(tree, query, each)) for each in order]
     first = _first_rows(reading.parsed, tree) if all(by) and not is_within else None
-    return replace(query, top=Top(why, tuple(chain.from_iterable(by)), first))
+    return replace(query, top=Top(why, tuple(chain.from_iterable(by)), first, _end_of_order(reading.parsed)))
+
+
+def _end_of_order(words: Text) -> int:
+    """Where the ORDER BY before the last LIMIT of a text ends: a WINDOW may stand between the two."""
+    depth, at, end, after = 0, 0, len(words.text), ("", "")
+    for token in reversed(words.tokens):
+        depth += token.is_symbol(")") - token.is_symbol("(")
+        is_cut = token.is_word("LIMIT", "OFFSET") or (token.is_word("WINDOW") and after[1].upper() == "AS")
+        if is_cut and (end == len(words.text) or depth == at):
+            at, end = depth, token.start
+        if token.is_word("ORDER") and depth == at and end < len(words.text):
+            break
+        after = (token.text, after[0])
+    return end
 
 
 def _first_rows(words: Text, tree: Expr) -> FirstRows | None:

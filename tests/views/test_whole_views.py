@@ -119,11 +119,6 @@ REFUSED = {
     "a sample": ("SELECT id FROM orders TABLESAMPLE (10 PERCENT)", "VIEW_NOT_DETERMINISTIC"),
     "no order": ("SELECT id FROM orders LIMIT 3", "VIEW_NOT_DETERMINISTIC"),
     "no order within": ("SELECT id FROM (SELECT id FROM orders LIMIT 3) GROUP BY ALL", "VIEW_NOT_DETERMINISTIC"),
-    "an order with ties": ("SELECT id, amount FROM orders ORDER BY amount LIMIT 3", "VIEW_NOT_DETERMINISTIC"),
-    "an order by a column that an alias hides": (
-        "SELECT o.id AS amount, status FROM orders o ORDER BY o.amount, status LIMIT 3",
-        "VIEW_NOT_DETERMINISTIC",
-    ),
     "no order of two rows": (
         "SELECT * FROM (SELECT max(id) AS a FROM orders) FULL JOIN (SELECT min(id) AS b FROM orders) ON a = b LIMIT 1",
         "VIEW_NOT_DETERMINISTIC",

@@ -17,7 +17,7 @@ from lakehouse.read.content import Everything, SourceRead
 from lakehouse.read.decide import NeedOfAllRows
 from lakehouse.spark.broken_promises import Breach, breach_text
 from lakehouse.spark.driver_rows import Local, small
-from lakehouse.spark.types import char_type, is_assignable, sql_type, widens
+from lakehouse.spark.types import can_be_told_apart, char_type, is_assignable, sql_type, widens
 from lakehouse.views.algebra import Output, Query
 from lakehouse.views.analysis import Analysis, TableFacts, Whole
 from lakehouse.views.on_spark.running import Execution, PinnedTable
@@ -34,6 +34,7 @@ READ_AS = {
     "spark.sql.legacy.ctePrecedencePolicy": ("corrected", "an outer WITH would win over an inner one of that name"),
     "spark.sql.legacy.bangEqualsNot": ("false", "! would be another word for NOT"),
     "spark.sql.groupByOrdinal": ("true", "a number after GROUP BY would be a constant, and not a column"),
+    "spark.sql.orderByOrdinal": ("true", "a number after ORDER BY would be a constant, and not a column"),
     "spark.sql.groupByAliases": ("true", "an alias after GROUP BY would be no column"),
     "spark.sql.lateralColumnAlias.enableImplicitResolution": ("true", "an alias in SELECT would be no column there"),
 }
@@ -102,11 +103,34 @@ class BoundText:
     @cached_property
     def rows(self) -> DataFrame:
         """All rows of the result."""
-        sql = text_over(self.text.text, look_through(self.text.text).tables)
+        text = self.analysis.settled_text
+        self._refuse_unordered()
+        sql = text_over(text, look_through(text).tables)
         try:
             return self.as_declared(self.execution.frame(sql))
         except ParseException as error:
             raise self._not_read(error) from error
+
+    def _refuse_unordered(self) -> None:
+        """Refuses a last LIMIT if its ORDER BY leaves rows equal, and Spark has no order for another of their columns.
+
+        Raises:
+            ViewError (VIEW_NOT_DETERMINISTIC): The text has such a LIMIT.
+        """
+        if not self.analysis.ties:
+            return
+        text = self.text.text
+        fields = self.execution.frame(text_over(text, look_through(text).tables)).schema.fields
+        kinds = {fields[place - 1].name: fields[place - 1].dataType for place in self.analysis.ties}
+        unordered = [name for name, kind in kinds.items() if not can_be_told_apart(kind)]
+        if unordered:
+            what = "Rows that are equal in the ORDER BY of its LIMIT are taken in any order"
+            cure = (
+                f"Spark has no order for {', '.join(unordered)}. Add columns to the ORDER BY that tell all rows apart."
+            )
+            raise with_place(
+                ViewError("VIEW_NOT_DETERMINISTIC", what, None, cure), self.text.origin, self.analysis.asset
+            )
 
     @property
     def reads(self) -> dict[str, SourceRead]:

@@ -15,8 +15,8 @@ from lakehouse.delta.text import fold, quote
 from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.touched_keys import SomeKeys
 from lakehouse.spark.driver_rows import matching, small
-from lakehouse.views.algebra import FirstRows, Query, Top, substitute
-from lakehouse.views.analysis import ByKeys, Whole
+from lakehouse.views.algebra import FirstRows, substitute
+from lakehouse.views.analysis import Analysis, ByKeys, Whole
 from lakehouse.views.on_spark.bound_text import BoundText
 from lakehouse.views.on_spark.computing import OfKeys, Unmoved, compute
 from lakehouse.views.on_spark.row_after import row_after
@@ -76,7 +76,7 @@ def _result(
             rows = row_after(table, bound.rows.schema, below, of_keys, one)
             return rows, f"its one row, from what it was and the rows of touched keys ({columns}), before and after"
         case _:
-            rows = first_rows(table, of_keys, bound.query)
+            rows = first_rows(table, of_keys, bound.analysis)
             why = "too many of its first rows leave"
             return (why if rows is None else rows), (
                 f"its first rows, from those of the table and of touched keys ({columns})"
@@ -101,7 +101,7 @@ def _too_many(of_keys: OfKeys, refresh: Refresh) -> str | None:
             return None
 
 
-def first_rows(table: DataFrame, of_keys: OfKeys, query: Query) -> DataFrame | None:
+def first_rows(table: DataFrame, of_keys: OfKeys, analysis: Analysis) -> DataFrame | None:
     """The first rows of a result after changes; None if they do not follow from the table and the rows of touched keys.
 
     The rows of untouched keys that are not in the table come after its last row. So the first rows are known if as many
@@ -111,15 +111,15 @@ def first_rows(table: DataFrame, of_keys: OfKeys, query: Query) -> DataFrame | N
     """
     rows, columns = of_keys.rows, of_keys.rows.columns
     stored = small(table.select(*map(quote, columns))) if fold(columns) <= fold(table.columns) else None
-    top = query.top
+    top = analysis.query.top
     if stored is None or top is None or top.first is None:
         return None
     rest = matching(stored.frame, of_keys.touched.keys, of_keys.touched.columns, "left_anti")
     candidates = rest.union(rows).withColumn(_IS_LAST, F.lit(False))
     if stored.rows >= top.first.rows:
-        last = stored.frame.orderBy(*_order(top, query, backwards=True)).limit(1)
+        last = stored.frame.orderBy(*_order(analysis, backwards=True)).limit(1)
         candidates = candidates.union(last.withColumn(_IS_LAST, F.lit(True)))
-    foremost = small(candidates.orderBy(*_order(top, query), _IS_LAST).limit(top.first.rows + 1))
+    foremost = small(candidates.orderBy(*_order(analysis), _IS_LAST).limit(top.first.rows + 1))
     if foremost is None:
         return None
     ends = foremost.column(_IS_LAST).to_pylist()
@@ -138,12 +138,13 @@ _DIRECTIONS: Mapping[tuple[bool, bool], Callable[[Column], Column]] = {
 """An order, by whether it is descending and whether NULLs come first."""
 
 
-def _order(top: Top, query: Query, *, backwards: bool = False) -> list[Column]:
-    """The ORDER BY of a LIMIT over the columns of the result, or the opposite order."""
-    names: dict[str, Expression] = {output.column: exp.column(output.name, quoted=True) for output in query.outputs}
+def _order(analysis: Analysis, *, backwards: bool = False) -> list[Column]:
+    """The order of a LIMIT over the columns of the result, or the opposite order."""
+    outputs = analysis.query.outputs
+    names: dict[str, Expression] = {output.column: exp.column(output.name, quoted=True) for output in outputs}
     return [
         _DIRECTIONS[each.descending ^ backwards, each.nulls_first ^ backwards](
             F.expr(print_sql(substitute(each.value, names)))
         )
-        for each in top.by
+        for each in analysis.order
     ]

@@ -116,7 +116,7 @@ def begin(
         from lakehouse.views.on_spark.owned_rows import owned_rows  # it imports sqlglot
 
         is_empty = not isinstance(cursor, Known) and _holds_nothing(spark, asset, head, slice)
-        owned = owned_rows(asset, cursor, moment or moment_of(began / 1000), request.thaw, is_empty=is_empty)
+        owned = owned_rows(asset, cursor, log, moment or moment_of(began / 1000), request.thaw, is_empty=is_empty)
     run = Run(
         asset=asset,
         run_id=run_id,

@@ -5,6 +5,7 @@ What other commits to its table mean for a run is a closed set of situations, de
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from logging import WARNING
 from typing import TypeAlias, assert_never
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known
@@ -16,9 +17,9 @@ from lakehouse.delta.commit_info import Commit
 from lakehouse.delta.log import Head, Log
 from lakehouse.delta.table import UNSAFE_PROPERTIES
 from lakehouse.errors import StaleInputsError, TableError
-from lakehouse.read.asset import PastRows
+from lakehouse.read.asset import UNREAD, PastRows
 from lakehouse.read.run import Run
-from lakehouse.spark.progress import phase
+from lakehouse.spark.progress import Message, phase, tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +227,9 @@ def superseded_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
         case Due():
             return None
         case Superseded(by=other):
+            if run.request.thaw == UNREAD and not run.is_own(other.mark):
+                why = f"run {other.mark.run} committed meanwhile, whose log names what had frozen, and how to thaw that"
+                tell(Message(f"{run.name} thawed nothing: {why}.", WARNING))
             return other
         case Overtaken(by=other):
             raise StaleInputsError.overtaken(run.name, other.mark.run, other.version, written=done)

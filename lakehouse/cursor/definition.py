@@ -75,6 +75,11 @@ def definition(
     return {name: short(text) for name, text in parts.items() if text}
 
 
+def declares_owned(definition: Definition | None, owns: str) -> bool:
+    """Whether the definition in a mark has this condition of owned rows."""
+    return definition is not None and definition.get(_OWNS) == short(owns)
+
+
 def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignored: Collection[str] = ()) -> str | None:
     """Why the key, partitions, owned rows, rows left out or config differ from a mark, as half a sentence; else None.
 

@@ -34,9 +34,14 @@ def replaced_within(commits: tuple[Commit, ...]) -> str | None:
 
 
 def _predicate(commit: Commit) -> str | None:
-    """The predicate of an own overwrite: that of another program may depend on its session or time zone (ADR 39)."""
-    predicate = commit.parameters.get("predicate")
-    if mark_in(commit) is None or commit.operation != "WRITE" or commit.parameters.get("mode") != "Overwrite":
+    """The predicate of an own overwrite, of keys alone: one of a user may depend on session or time zone (ADR 39)."""
+    predicate, mark = commit.parameters.get("predicate"), mark_in(commit)
+    if (
+        mark is None
+        or mark.owned is not None
+        or commit.operation != "WRITE"
+        or commit.parameters.get("mode") != "Overwrite"
+    ):
         return None
     return None if predicate in (None, "", "[]", "true") or "TIMESTAMP" in predicate else predicate
 

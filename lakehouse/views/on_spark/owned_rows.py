@@ -11,17 +11,22 @@ from datetime import datetime
 from pyspark.sql.types import StructType, TimestampType
 
 from lakehouse.cursor.cursor import Cursor, Known
+from lakehouse.cursor.definition import declares_owned
 from lakehouse.cursor.walk import Past, readable_mark
-from lakehouse.delta.owned import Owned
+from lakehouse.delta.log import Log, commit_at
+from lakehouse.delta.owned import Owned, moment_of
 from lakehouse.delta.table import Table
 from lakehouse.delta.text import fold
 from lakehouse.errors import DefinitionError
 from lakehouse.read.asset import UNREAD, Asset, PastRows
 from lakehouse.read.run import Run
+from lakehouse.spark.types import char_type
 from lakehouse.views.sql.owned_text import owned_at, read_owned
 
 
-def owned_rows(asset: Asset, cursor: Cursor, moment: datetime, thaw: str | None, *, is_empty: bool) -> Owned | None:
+def owned_rows(
+    asset: Asset, cursor: Cursor, log: Log, moment: datetime, thaw: str | None, *, is_empty: bool
+) -> Owned | None:
     """The rows that a run may rewrite; None if it may rewrite all.
 
     A table without a row has no past yet, so the run that begins it computes all that its sources have.
@@ -33,12 +38,28 @@ def owned_rows(asset: Asset, cursor: Cursor, moment: datetime, thaw: str | None,
     moment = moment if last is None else max(moment, datetime.fromisoformat(last["moment"]))
     owns = str(asset.table.owns)
     owned = owned_at(asset.name, owns, moment, None if thaw == UNREAD else thaw)
-    if last is not None and last["where"] == owns:
-        before = read_owned(asset.name, owns, datetime.fromisoformat(last["moment"]))
+    since = _moment_of_last(cursor, log, owns)
+    if since is not None:
+        before = read_owned(asset.name, owns, since)
         if before.pieces != owned.condition.pieces:
             thawed = replace(before, text="".join(before.pieces)) if thaw == UNREAD else owned.thaw
             owned = replace(owned, before=before, thaw=thawed)
     return None if is_empty else owned
+
+
+def _moment_of_last(cursor: Cursor, log: Log, owns: str) -> datetime | None:
+    """The moment by which the last commit owned rows; None if the condition was another one.
+
+    The run that begins a table owns all of its rows, so its mark has no moment: rows freeze from its commit on.
+    """
+    match cursor:
+        case Known(mark=mark) if mark.owned is not None:
+            return datetime.fromisoformat(mark.owned["moment"]) if mark.owned["where"] == owns else None
+        case Known(mark=mark, version=version) if declares_owned(mark.definition, owns):
+            begun = commit_at(log, version)
+            return None if begun is None else moment_of(begun.timestamp / 1000)
+        case _:
+            return None
 
 
 def rewritable_since(past: Past, asset: str, version: int, newest: Mapping[str, str]) -> tuple[int, str]:
@@ -73,14 +94,19 @@ def refuse_owned(asset: str, table: Table, past: PastRows, why_all_rows: str | N
         DefinitionError: The table cannot have `owns`.
         DefinitionError (CONDITION): The text is not a condition on one row, or rows could come back into it.
     """
-    by_key = (f"{each.check_name} goes by keys" for each in table.expectations if each.quarantines or each.is_of_key)
     why, remedy = _why_not_owned(past), "Leave owns out"
     if why is None and is_partitioned:
         why = "a run writes its own partitions alone, so the others stay as they are"
     elif why is None and not read_owned(asset, str(table.owns)).columns <= fold(table.key_columns):
-        why, remedy = why_all_rows or next(by_key, None), "Let owns go by columns of the key, which then decides"
+        why, remedy = why_all_rows or _why_by_key(table), "Let owns go by columns of the key, which then decides"
     if why is not None:
         raise DefinitionError(f"Asset '{asset}' declares owns={table.owns!r}, but {why}. {remedy}.")
+
+
+def _why_by_key(table: Table) -> str | None:
+    """Why a condition on other columns than those of the key may part the rows of a key; None if it may do so."""
+    by_key = (each for each in table.expectations if each.quarantines or each.is_of_key)
+    return next((f"{each.check_name} goes by keys" for each in by_key), None)
 
 
 def _why_not_owned(past: PastRows) -> str | None:
@@ -100,17 +126,25 @@ _OF_TYPES = ":now goes with a timestamp alone, and :today with every other type"
 
 
 def refuse_unknown_columns(run: Run, schema: StructType) -> None:
-    """Refuses a condition on a column that the table lacks, or with an edge that depends on the session's time zone.
+    """Refuses a condition on a column that the table lacks, or whose values a session or Delta may compare otherwise.
 
     Raises:
-        DefinitionError (CONDITION): The condition does either.
+        DefinitionError (CONDITION): The condition is on such a column; or it thaws some rows of a key, and not all.
     """
     kinds = {field.name.lower(): field.dataType for field in schema.fields}
+    padded = {field.name.lower(): kind for field in schema.fields if (kind := char_type(field)) is not None}
     thaw = None if run.request.thaw == UNREAD else run.request.thaw
     for text in filter(None, (run.table.owns, thaw)):
         condition = read_owned(run.name, text)
         for column in condition.columns - kinds.keys():
             why = f"its table has no column {column}. It has {', '.join(schema.names)}"
+            raise DefinitionError.condition(run.name, text, why)
+        for column in condition.columns & padded.keys():
+            why = f"{column} is a {padded[column]}, which Delta compares without its blanks. Make it a STRING"
+            raise DefinitionError.condition(run.name, text, why)
+        by_key = _why_by_key(run.table)
+        if by_key is not None and not condition.columns <= fold(run.table.key_columns):
+            why = f"{by_key}, and the key ({', '.join(run.table.key_columns)}) does not decide it"
             raise DefinitionError.condition(run.name, text, why)
         for column, edge in condition.moving:
             if isinstance(kinds[column], TimestampType) != (edge == "now"):

@@ -19,7 +19,7 @@ from lakehouse.difference.frozen_rows import refuse_changed_sides
 from lakehouse.difference.row_comparison import OPERATION, difference, with_promises
 from lakehouse.difference.statements import Create, MarkOnly, Planned, Skip, Statement
 from lakehouse.difference.withheld import judge_outside
-from lakehouse.errors import UncomparedError
+from lakehouse.errors import UncomparedError, WriteError
 from lakehouse.read.content import SourceRead
 from lakehouse.read.run import Run
 from lakehouse.read.touched import Touched
@@ -27,7 +27,7 @@ from lakehouse.read.touched_keys import EveryKey, SomeKeys, UnreadRows
 from lakehouse.spark.broken_promises import Breach, breach_text, broken
 from lakehouse.spark.fitting import check_new, check_padding, check_zone, fit
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.spark.types import paths
+from lakehouse.spark.types import paths, sql_type
 from lakehouse.writes.write import Write, rest_of
 
 
@@ -130,6 +130,7 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
         may_add=write.may_add_columns(run),
         filled=lambda: _fillings(spark, run, head),
     )
+    _refuse_new_keys(run, rows, stored.schema)
     within, result = run.within(stored.schema), rows
     if run.may_change_sides:
         about = None if _is_split(run, write) else write.about  # a frozen row may have values that are not touched now
@@ -140,6 +141,23 @@ def plan_rows(spark: SparkSession, run: Run, write: Stated, head: Head | None, *
     statement = write.compare(spark, run, judged.taken, stored, head, rest_of(run, recompute=recompute))
     judge_outside(run, result, stored, statement, whole=write.speaks_of_all(run))
     return with_quarantine(spark, run, statement, judged, write.about, head, one_each=_is_split(run, write))
+
+
+def _refuse_new_keys(run: Run, rows: DataFrame, have: StructType) -> None:
+    """Refuses a key with a column that the table lacks: no row of the table can be found by it.
+
+    Raises:
+        WriteError (SCHEMA): The table lacks a column of the key.
+    """
+    lacking = fold(run.table.key_columns) - fold(have.names)
+    new = [field for field in rows.schema.fields if field.name.lower() in lacking]
+    if new:
+        columns = ", ".join(f"{quote(field.name)} {sql_type(field.dataType)}" for field in new)
+        remedy = (
+            f"Add it: ALTER TABLE {run.ref.identifier} ADD COLUMNS ({columns}). The next run then compares everything. "
+            f"In development, make the table again: lakehouse run {run.name} --rebuild."
+        )
+        raise WriteError.schema(run.name, {each.name: "is of the key, and the table lacks it" for each in new}, remedy)
 
 
 def _refuse_unknown_columns(run: Run, schema: StructType) -> None:
@@ -205,7 +223,7 @@ def refuse_empty_texts(frame: DataFrame, partition_columns: Collection[str]) -> 
     refused = {
         field.name: F.when(F.col(quote(field.name)).isin(*KEPT_AS_NULL), _raise_for_empty_text(field.name))
         .otherwise(F.col(quote(field.name)))
-        .alias(field.name)
+        .alias(field.name, metadata=field.metadata)  # which says that a text is a CHAR
         for field in frame.schema.fields
         if field.name.lower() in partitions and isinstance(field.dataType, StringType)
     }

@@ -215,7 +215,7 @@ def _compare(table: NamedTable, most: int) -> TableComparison:
 
 
 def _schema_lines(then: "FileSchema", now: "FileSchema") -> Iterator[str]:
-    before, after = then.types, now.types
+    before, after = ({name: kind.strip('"') for name, kind in each.types.items()} for each in (then, now))
     yield from (f"+ column {name} {kind}" for name, kind in after.items() if name not in before)
     yield from (f"- column {name} {kind}" for name, kind in before.items() if name not in after)
     retyped = [name for name in after if before.get(name, after[name]) != after[name]]

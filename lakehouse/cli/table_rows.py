@@ -14,6 +14,7 @@ from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_pla
 from lakehouse.cli.tables import NamedTable, reading_old_files
 from lakehouse.cursor.find import LOOKED_BACK
 from lakehouse.cursor.mark import mark_in
+from lakehouse.delta.text import fold
 from lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:
@@ -151,6 +152,8 @@ def diff_of(
     from lakehouse.difference.between_versions import VersionDiff, diff_versions
     from lakehouse.read.feed_trust import why_off, why_unreliable
     from lakehouse.spark.diagnosis import first_line
+    from lakehouse.spark.driver_rows import is_empty
+    from lakehouse.spark.exactness import inexact_in
 
     log, head, (first, last) = table.log, table.head, versions
     commits = tuple(sorted(log.commits(last, first + 1), key=lambda commit: commit.version))
@@ -166,8 +169,12 @@ def diff_of(
         rows, which = None if None in counts else sum(filter(None, counts)), "of both versions"
     say(f"{table.ref.name}: {'rows' if rows is None else count_of(rows, 'row')} {which} are read.")
     try:
-        if why is None:
-            return diff_versions(before, after, key, most, after.feed(first + 1, last)), "the keys in the change feed"
+        feed = None if why is not None else after.feed(first + 1, last)
+        if feed is not None:
+            inexact = inexact_in(field for field in feed.schema.fields if field.name.lower() in fold(key))
+            if inexact is None or is_empty(feed.where(inexact)):
+                return diff_versions(before, after, key, most, feed), "the keys in the change feed"
+            why = "the change feed may tell other keys than the table holds"
     except LakehouseError:
         raise
     except Exception as error:

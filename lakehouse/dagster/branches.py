@@ -39,7 +39,19 @@ from lakehouse.dagster.expectation_checks import is_quarantine, writer_of_table
 from lakehouse.dagster.io_manager import DeltaIOManager, code_location_of, managers_of
 from lakehouse.delta.expect import SUFFIX
 from lakehouse.delta.location import BRANCH, Location, Storage, branch_here
-from lakehouse.delta.log import BRANCH_READER, NO_TABLE, Head, Log, Opened, as_interval, commit_at
+from lakehouse.delta.log import (
+    BRANCH_READER,
+    FILE_RETENTION,
+    LOG_RETENTION,
+    NO_TABLE,
+    Head,
+    Log,
+    Opened,
+    as_interval,
+    commit_at,
+    files_kept,
+    log_kept,
+)
 from lakehouse.delta.text import literal
 from lakehouse.errors import ReadError
 from lakehouse.server.lifecycle import stop
@@ -134,7 +146,7 @@ def make_branch(
         for level in levels(both.standings, versions):
             sessions = {each: both.manager(each).writing_session() for each in level if each not in existing}
             begun = {
-                each: pool.submit(_clone, both, each, session, versions[each], clones, now)
+                each: pool.submit(_clone, both, each, session, versions[each], clones, limit, now)
                 for each, session in sessions.items()
             }
             new = {each: clone.result() for each, clone in begun.items()}
@@ -351,13 +363,19 @@ def _register(both: _Both, name: str, version: int, limit: timedelta, now: int) 
 
 
 def _clone(
-    both: _Both, name: str, session: SparkSession, version: int, clones: Mapping[str, CloneAt], now: int
+    both: _Both,
+    name: str,
+    session: SparkSession,
+    version: int,
+    clones: Mapping[str, CloneAt],
+    limit: timedelta,
+    now: int,
 ) -> tuple[CloneAt, tuple[str, ...]]:
     """Clones a table with its quarantine; also gives, as clauses, why its first run cannot go on from positions."""
     (log, head), (ref, own), table = both.open_tables[name], both.refs(name), _table_of(both.trunk, name)
     reasons = dict[str, None]()
     cursors = cursors_at(log, head, name, version, by_partition=name in both.standings.ways.partitioned)
-    beside = _clone_quarantine(both, session, name, cursors, now)
+    beside = _clone_quarantine(both, session, name, cursors, limit, now)
     marks = list[Callable[[int], Mark]]()
     for cursor in cursors:
         carried, why_none = dict[str, CloneAt](), why_none_carried(log, head, cursor, version)
@@ -370,11 +388,11 @@ def _clone(
             marks.append(partial(mark_of_clone, cursor, carried, beside(cursor), BRANCH_READER + both.name))
     if not cursors and table.changes:
         reasons["its log says no position"] = None
-    return _execute(session, ref, own, head.table_id, version, marks), tuple(reasons)
+    return _execute(session, ref, own, head, limit, version, marks), tuple(reasons)
 
 
 def _clone_quarantine(
-    both: _Both, session: SparkSession, name: str, cursors: Sequence[Known], now: int
+    both: _Both, session: SparkSession, name: str, cursors: Sequence[Known], limit: timedelta, now: int
 ) -> Callable[[Known], CloneAt | None]:
     """Clones the quarantine of a table, if it has one; gives what finds the clone that goes with a position."""
     if not _table_of(both.trunk, name).declared.quarantines:
@@ -389,7 +407,7 @@ def _clone_quarantine(
     newest = newest_own(log, replace(head, version=version), ref.name)
     marks = [] if newest is None else [partial(mark_of_clone, newest, {}, None, BRANCH_READER + both.name)]
     clone = (
-        _execute(session, ref, own, head.table_id, version, marks) if own_head is None else _clone_at(own_log, own_head)
+        _execute(session, ref, own, head, limit, version, marks) if own_head is None else _clone_at(own_log, own_head)
     )
     return lambda cursor: clone if clone is not None and goes_with(log, head, ref.name, cursor, clone) else None
 
@@ -398,19 +416,26 @@ def _execute(
     session: SparkSession,
     ref: TableRef,
     own: TableRef,
-    table_id: str,
+    head: Head,
+    limit: timedelta,
     version: int,
     marks: Sequence[Callable[[int], Mark]],
 ) -> CloneAt:
-    """Makes a clone: the first mark is in the commit that clones, each other mark in one without rows."""
+    """Makes a clone: the first mark is in the commit that clones, each other mark in one without rows.
+
+    The clone keeps its own past as long, because `compare` reads the version with which it began.
+    """
+    properties = {_CLONED: head.table_id}
+    for name, kept in ((FILE_RETENTION, files_kept(head)), (LOG_RETENTION, log_kept(head))):
+        properties |= {name: as_interval(limit)} if limit > kept else {}
     with session_of_its_own(session, {USER_METADATA: marks[0](NO_TABLE).to_json()} if marks else {}) as one:
         source = f"{ref.identifier} VERSION AS OF {version}"
-        properties = f"TBLPROPERTIES ({literal(_CLONED)} = {literal(table_id)})"
-        one.sql(f"CREATE TABLE {own.identifier} SHALLOW CLONE {source} {properties}").collect()
+        listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
+        one.sql(f"CREATE TABLE {own.identifier} SHALLOW CLONE {source} TBLPROPERTIES ({listed})").collect()
     for at, mark in enumerate(marks[1:]):
         save_mark(session, own, mark(at))
     log = own.log(lambda: session)
-    head = log.head()
-    clone = None if head is None else _clone_at(log, head)
+    made = log.head()
+    clone = None if made is None else _clone_at(log, made)
     assert clone is not None, f"{own.location} was cloned"
     return clone

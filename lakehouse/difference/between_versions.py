@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DataType, StructType, VariantType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructType, VariantType
 
 from lakehouse.delta.commit_info import Rows
 from lakehouse.delta.text import fold, literal, quote, quote_all, same
@@ -14,7 +14,7 @@ from lakehouse.errors import ReadError
 from lakehouse.spark.driver_rows import MORE, bag_difference, is_empty, matching
 from lakehouse.spark.fitting import with_lacking
 from lakehouse.spark.table_version import TableVersion
-from lakehouse.spark.types import ATOMS, comparable
+from lakehouse.spark.types import ATOMS, comparable, widens
 
 _BEFORE, _AFTER, _CHANGE, _NAMES = "__before", "__after", "__change", "__names"
 _SIDES = (_BEFORE, _AFTER)
@@ -89,16 +89,27 @@ def is_same(before: TableVersion, after: TableVersion) -> bool:
 
 
 def _alike(old: DataFrame, new: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Both frames with the columns of both, in one order; a column of two types becomes text."""
+    """Both frames with the columns of both, in one order; a column of two types has the wider one, or becomes text."""
     old = with_lacking(old, new.schema)
     new = with_lacking(new, old.schema)
     kinds = {column.name.lower(): column.dataType for column in old.schema.fields}
-    retyped = [column.name for column in new.schema.fields if kinds[column.name.lower()] != column.dataType]
+    retyped = {
+        column.name: _common_type(kinds[column.name.lower()], column.dataType)
+        for column in new.schema.fields
+        if kinds[column.name.lower()] != column.dataType
+    }
     columns = [
-        (F.col(quote(name)).cast("string") if name in retyped else F.col(quote(name))).alias(name)
+        (F.col(quote(name)).cast(retyped[name]) if name in retyped else F.col(quote(name))).alias(name)
         for name in new.columns
     ]
     return old.select(*columns), new.select(*columns)
+
+
+def _common_type(one: DataType, other: DataType) -> DataType:
+    """The type that keeps the values of two types: the wider one, or text."""
+    if widens(one, other):
+        return other
+    return one if widens(other, one) else StringType()
 
 
 def _pairs(differing: DataFrame, schema: StructType, key: Sequence[str]) -> DataFrame:

@@ -14,6 +14,8 @@ from shlex import quote
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
+from lakehouse.delta.location import BRANCH, Storage, branch_here
+
 if TYPE_CHECKING:
     import dagster as dg
     from rich.console import RenderableType
@@ -203,7 +205,22 @@ def definitions(given: Namespace) -> "dg.Definitions":
     if len(candidates) != 1 or not isinstance(candidates[0], dg.Definitions):
         module = Path(source.name).stem if source.is_file else source.name
         raise UsageError(f"{source.name} holds {len(candidates)} dg.Definitions; say which one: -m {module}:<name>.")
+    if (branch := branch_here()) is not None:
+        _tell_of_missing(branch, candidates[0])
     return candidates[0]
+
+
+def _tell_of_missing(branch: str, defs: "dg.Definitions") -> None:
+    """Says that the branch on which this process works has no directory on this machine yet: its name may be wrong."""
+    from lakehouse.dagster.io_manager import code_location_of
+
+    roots = {table.root for table in code_location_of(defs).tables.values() if table.root is not None}
+    paths = [Path(root.path) for root in roots if root.storage is Storage.FILES]
+    if paths and not any(path.is_dir() for path in paths):
+        sys.stderr.write(
+            f"{BRANCH} names the branch '{branch}', which does not exist yet: `lakehouse branch {branch}` makes it, "
+            "and `lakehouse branch --list` lists the others.\n"
+        )
 
 
 def in_our_words(error: BaseException) -> BaseException:

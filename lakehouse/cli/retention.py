@@ -209,8 +209,9 @@ def table_of_ours(name: str, code_location: "CodeLocation") -> "AssetTable":
         raise UpkeepError.not_ours(
             name,
             "no asset of the code location writes it",
-            'Name the reader in its spec, as metadata=Table(readers={"bi": "14 days"}), and let the program that '
-            "writes it keep its files and its log as long.",
+            "Compact and clean it up where it is written. A reader is named in its spec, as "
+            'metadata=Table(readers={"bi": "14 days"}): let the program that writes it keep its files and its log as '
+            "long.",
         )
     return table
 

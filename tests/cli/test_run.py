@@ -129,6 +129,28 @@ def test_a_run_here_says_what_became_of_each_asset(shop: str, capsys: pytest.Cap
         assert stored is not None and stored.is_success, "the history of the instance has the run"
 
 
+def test_a_branch_that_does_not_exist_is_named_before_a_command_answers(
+    shop: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAKEHOUSE_BRANCH", "nope")
+    definitions(Namespace(file=shop, module=None))
+    assert "the branch 'nope', which does not exist yet: `lakehouse branch nope` makes it" in capsys.readouterr().err
+
+
+def test_a_run_that_is_interrupted_says_that_the_next_one_goes_on(
+    shop: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Path(shop).open("a") as file:
+        file.write(
+            "\n@dg.asset\ndef interrupted() -> None:\n    import os, signal, time\n"
+            "    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(9)\n\n"
+            "defs = dg.Definitions([interrupted], resources=defs.resources)\n"
+        )
+    assert main(["run", "interrupted", "-f", shop]) != 0
+    said = capsys.readouterr()
+    assert "The next run finds out whether its commit was made" in said.out and "Traceback" not in said.err
+
+
 def test_a_run_that_fails_says_why_once_and_where_once(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "broken", "after_broken"]) == 1
     said = capsys.readouterr()

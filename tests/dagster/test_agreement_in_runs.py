@@ -57,6 +57,32 @@ def test_siblings_meet_and_the_table_between_them_waits_or_reads_where_they_agre
         assert fork.rows("m") == [(-4, -4), (1, 2), (2, 4), (3, 6)]
 
 
+def test_a_run_of_the_command_line_goes_no_further_than_its_sibling_and_says_for_what_a_table_waits(
+    fork: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "project.py"
+    file.write_text("from tests.support.agreeing_project import definitions\n\ndefs = definitions()\n")
+    (home := tmp_path / "home").mkdir()
+    (home / "dagster.yaml").write_text("telemetry: {enabled: false}")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+
+    def run(name: str) -> str:
+        capsys.readouterr()
+        assert main(["run", name, "-f", str(file)]) == 0
+        return capsys.readouterr().out
+
+    for name in ("a", "b", "m"):
+        run(name)
+    insert(fork, 2)
+    run("a")
+    insert(fork, 3)
+    assert "waits for b, which stands for version 0 of src: a stands for 1" in run("m")
+    run("b")
+    assert fork.rows("b") == [(1, 1), (2, 2)], "no further than its sibling"
+    run("m")
+    assert fork.rows("m") == [(1, 2), (2, 4)]
+
+
 def test_a_table_whose_inputs_disagree_says_so_also_if_they_need_not_agree(
     fork: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,7 +46,7 @@ def asset_line(result: AssetResult | FailedCheck, width: int) -> Text:
             line.append(Rows(result.inserted, result.updated, result.deleted).sentence)
         case AssetEnd.UNCHANGED:
             line.append(f"version {result.version}  " if result.version is not None else "")
-            line.append("no row changed", QUIET)
+            line.append("no row changed" if result.waits_for is None else f"waits for {result.waits_for}", QUIET)
         case AssetEnd.FAILED:
             line.append(f"failed: {result.problem}", WRONG)
         case AssetEnd.NOT_RUN:

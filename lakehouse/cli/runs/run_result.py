@@ -92,6 +92,7 @@ class AssetResult:
         updated: How many rows were updated; None if it is not known.
         deleted: How many rows were deleted; None if it is not known.
         seconds: How long its step took; None if it did not end.
+        waits_for: The inputs for which it waits until they agree, as a clause; None if it waits for none.
         problem: Why it failed, as sentences; None if it did not.
         stack: Where the error was raised, as Python prints it; empty if it did not fail.
     """
@@ -103,6 +104,7 @@ class AssetResult:
     updated: int | None = None
     deleted: int | None = None
     seconds: float | None = None
+    waits_for: str | None = None
     problem: str | None = None
     stack: str = ""
 
@@ -217,6 +219,7 @@ def _result_of(materialization: "dg.AssetMaterialization") -> AssetResult:
         _number(facts.get("version")),
         *counts,
         seconds=seconds if isinstance(seconds, float) else None,
+        waits_for=None if (waits := facts.get("waits_for")) is None else str(waits),
     )
 
 
@@ -230,6 +233,9 @@ def _failure_of(asset: str, event: "dg.DagsterEvent") -> AssetResult:
     error = failure.error
     while error is not None and error.cause is not None:
         error = error.cause
+    if error is not None and error.cls_name == "DagsterExecutionInterruptedError":
+        why = "it was interrupted. The next run finds out whether its commit was made, and goes on from there"
+        return AssetResult(asset, AssetEnd.FAILED, problem=why)
     if described is not None and described.description:
         return AssetResult(asset, AssetEnd.FAILED, problem=described.description)
     if error is None:

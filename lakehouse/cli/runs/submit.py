@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import dagster as dg
 from dagster._core.definitions.assets.job.asset_job import IMPLICIT_ASSET_JOB_NAME
+from dagster._core.definitions.job_base import InMemoryJob
 
 from lakehouse.cli.command import DAGSTER_HOME, Target, UsageError
 from lakehouse.cli.runs.run_result import RunLog, RunRequest, follow
@@ -115,6 +116,17 @@ def wait_for(instance: dg.DagsterInstance, run: str, log: RunLog, look: Callable
     return stored is not None and stored.is_success
 
 
+class _JobOfLocation(InMemoryJob):
+    """A job in this process that knows all assets of its code location, siblings too, as a queued one does."""
+
+    def __init__(self, job: dg.JobDefinition, location: dg.RepositoryDefinition) -> None:
+        super().__init__(job)
+        self._location = location
+
+    def get_repository_definition(self) -> dg.RepositoryDefinition:
+        return self._location
+
+
 def execute_here(
     instance: dg.DagsterInstance,
     defs: dg.Definitions,
@@ -125,7 +137,10 @@ def execute_here(
     look: Callable[[str], None],
 ) -> tuple[str, bool]:
     """Executes a run in this process; returns its id, and whether it succeeded."""
-    job, run, ended = defs.resolve_implicit_global_asset_job_def(), str(uuid4()), Event()
+    from dagster._core.execution.execute_in_process import core_execute_in_process
+
+    keys, run, ended = [*map(dg.AssetKey.from_user_string, request.assets)], str(uuid4()), Event()
+    job = defs.resolve_implicit_global_asset_job_def().as_ephemeral_job({}, {}, asset_selection=keys)
 
     def is_over() -> bool:
         look("STARTED")
@@ -135,14 +150,15 @@ def execute_here(
     thread = Thread(target=follow, args=(instance, run, log, is_over), daemon=True)
     thread.start()
     try:
-        result = job.execute_in_process(
-            run_id=run,
-            instance=instance,
-            asset_selection=[*map(dg.AssetKey.from_user_string, request.assets)],
-            partition_key=request.partition,
-            tags=dict(tags),
-            run_config=_quiet(defs, config),
+        result = core_execute_in_process(
+            _quiet(defs, config),
+            _JobOfLocation(job, defs.get_repository_def()),
+            instance,
+            output_capturing_enabled=False,
             raise_on_error=False,
+            run_tags=tags,
+            run_id=run,
+            asset_selection=frozenset(keys),
         )
     finally:
         ended.set()

@@ -6,7 +6,7 @@ What other commits to its table mean for a run is a closed set of situations, de
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from logging import WARNING
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from lakehouse.cursor.cursor import Cursor, Fresh, Known
 from lakehouse.cursor.digests import may_be_same
@@ -235,8 +235,6 @@ def superseded_by(log: Log, head: Head | None, run: Run, done: int | None) -> Kn
             raise StaleInputsError.overtaken(run.name, other.mark.run, other.version, written=done)
         case RolledBack():
             raise StaleInputsError.rolled_back(run.name, head and head.version)
-        case _:
-            assert_never(situation)
 
 
 def _run_to_repeat(log: Log, head: Head | None, run: Run) -> Known | None:

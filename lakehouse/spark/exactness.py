@@ -7,7 +7,7 @@ may differ from the value in the table; what relies on the feed then takes anoth
 import re
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, assert_never, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -85,8 +85,7 @@ def inexact_in_sql(value: str, kind: DataType) -> list[str]:
             return [f"exists({value}, each -> {' OR '.join(each)})"] if each else []
         case _:
             pass
-    when = INEXACT.get(type(kind), Inexact.ALWAYS)
-    match when:
+    match INEXACT.get(type(kind), Inexact.ALWAYS):
         case Inexact.NEVER:
             return []
         case Inexact.NO_UTF8:
@@ -98,8 +97,6 @@ def inexact_in_sql(value: str, kind: DataType) -> list[str]:
             return [f"{value} < TIMESTAMP'1900-01-01 00:00:00Z'"]
         case Inexact.ALWAYS:
             return ["TRUE"]
-        case _:
-            assert_never(when)
 
 
 def may_be_exact(column: StructField) -> bool:
@@ -125,8 +122,7 @@ def named_in(frame: DataFrame, expressions: Iterable[str]) -> list[StructField]:
 
 def are_exact(values: Any, kind: DataType) -> bool:
     """Whether every value of a column of the feed is exact; a type with parts counts as inexact."""
-    when = INEXACT.get(type(kind), Inexact.ALWAYS)
-    match when:
+    match INEXACT.get(type(kind), Inexact.ALWAYS):
         case Inexact.NEVER:
             return True
         case Inexact.NO_UTF8:
@@ -137,8 +133,6 @@ def are_exact(values: Any, kind: DataType) -> bool:
             return _oldest(values) >= _INSTANT_1900
         case Inexact.ALWAYS:
             return False
-        case _:
-            assert_never(when)
 
 
 def _oldest(values: Any) -> int:

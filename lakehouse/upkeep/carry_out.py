@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import assert_never
 from urllib.parse import unquote
 from uuid import uuid4
 
@@ -83,8 +82,6 @@ class Worker:
                 self.spark.sql(f"REORG TABLE {self.ref.identifier}{where} APPLY (PURGE)").collect()
             case UpkeepWork.FREE:
                 return self._free(upkeep)
-            case _:
-                assert_never(step.work)
         return True
 
     def _free(self, upkeep: TableUpkeep) -> bool:

@@ -4,7 +4,7 @@ A cut is one version of each of some tables such that all ways to one source end
 version of each table from two cuts is a cut again, so there is a greatest cut (ADR 50).
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -15,21 +15,13 @@ from lakehouse.delta.log import NOTHING_READ
 from lakehouse.delta.table import Read
 
 
-def reach(own: StandsFor, others: Iterable[StandsFor], shared: Collection[str]) -> StandsFor | None:
-    """How far a table may read the sources that it shares with siblings; None if it may read them to their heads.
+def reach(own: StandsFor, foremost: StandsFor) -> StandsFor:
+    """How far a table may read the sources that it shares with siblings; empty if it may read them to their heads.
 
     A table that is behind its foremost sibling in any shared source reads each of them as far as the foremost sibling.
-
-    Args:
-        own: What it stands for; nothing before its first run.
-        others: What its siblings stand for.
-        shared: The sources that the siblings share.
     """
-    foremost = dict[str, int]()
-    for other in others:
-        foremost |= {source: max(at, foremost.get(source, at)) for source, at in other.items() if source in shared}
     is_behind = any(own.get(source, NOTHING_READ) < at for source, at in foremost.items())
-    return {source: max(at, own.get(source, at)) for source, at in foremost.items()} if is_behind else None
+    return {source: max(at, own.get(source, at)) for source, at in foremost.items()} if is_behind else {}
 
 
 Stands: TypeAlias = Callable[[str, int], StandsFor | None]
@@ -177,8 +169,8 @@ def _limit(standings: Standings, table: str, cursor: Cursor) -> StandsFor:
     group, own = standings.ways.siblings(table), standings.through(table, cursor.reads)
     if group is None or own.unknown is not None:
         return {}
-    others = standings.furthest(group, besides=table)
-    return reach(own.sources, [others], group.sources & standings.ways.sources(table)) or {}
+    others, shared = standings.furthest(group, besides=table), group.sources & standings.ways.sources(table)
+    return reach(own.sources, {source: at for source, at in others.items() if source in shared})
 
 
 def _ends(standings: Standings, cursor: Cursor, heads: Mapping[str, int], reads: Mapping[str, Read]) -> dict[str, int]:

@@ -72,21 +72,13 @@ class Ways:
         """The siblings of each table before tables whose inputs are to agree. Groups that share a table become one."""
         groups = dict[str, Siblings]()
         for meeting in sorted(self.agreeing - self.partitioned):
-            group = Siblings(self._between(self.common(meeting), meeting), self.common(meeting))
+            common = self.common(meeting)
+            made = (name for name in self.before(meeting) if name in self.inputs)
+            group = Siblings(frozenset(name for name in made if self.sources(name) & common), common)
             for other in {groups[name] for name in group.tables if name in groups}:
                 group = Siblings(group.tables | other.tables, group.sources | other.sources)
             groups |= dict.fromkeys(group.tables, group)
         return groups
-
-    def _between(self, sources: frozenset[str], table: str) -> frozenset[str]:
-        """The tables that assets make on the ways from sources to a table."""
-        members, ahead = set[str](), [*self.inputs.get(table, ())]
-        while ahead:
-            name = ahead.pop()
-            if name in self.inputs and name not in members and self.sources(name) & sources:
-                members.add(name)
-                ahead += self.inputs[name]
-        return frozenset(members)
 
     def siblings(self, table: str) -> Siblings | None:
         """The siblings of a table, itself among them; None if it has none."""

@@ -95,7 +95,8 @@ def _limit(graph: Graph, table: str) -> Mapping[str, int]:
         return {}
     others = [graph.versions[name][-1][0] for name in siblings.tables - {table} if graph.versions[name]]
     own = graph.versions[table][-1][0] if graph.versions[table] else {}
-    return reach(own, others, siblings.sources & ways.sources(table)) or {}
+    named = {source for each in others for source in each} & siblings.sources & ways.sources(table)
+    return reach(own, {source: max(each[source] for each in others if source in each) for source in named})
 
 
 def test_the_rules_are_those_of_the_simulation_and_every_table_advances() -> None:

@@ -6,11 +6,11 @@ A part is a short text, or the digest of a longer text. Parts are named, so that
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from lakehouse.delta.expect import Expect
-from lakehouse.delta.partition_keys import PartitionKey, Slice, Window
+from lakehouse.delta.partition_keys import PartitionKey, Slice
 from lakehouse.delta.table import Read, Table
 
 Definition: TypeAlias = Mapping[str, str]
@@ -32,8 +32,6 @@ DROPPED = "dropped "
 """Begins the part about a column that a history keeps although its source no longer has it."""
 TRACK = "track"
 """The part that says which columns a history tracks; known once its asset has returned the write."""
-_SPANS = {timedelta(hours=1): "an hour", timedelta(days=1): "a day", timedelta(days=7): "a week"}
-_MONTH = range(28, 32)
 _EACH = "\n"
 
 
@@ -91,7 +89,7 @@ def why_redefined(before: Definition, now: Definition, *, has_keys: bool, ignore
                 return f"its {words} changed from {before.get(part, 'none')} to {now.get(part, 'none')}"
     # A position of the whole table also holds for each partition if the asset has been partitioned since.
     if _PARTITIONS in before and before[_PARTITIONS] != now.get(_PARTITIONS):
-        return _other_partition(before[_PARTITIONS], now.get(_PARTITIONS, "all of the table"))
+        return f"its partition was {before[_PARTITIONS]} and is {now.get(_PARTITIONS, 'all of the table')}"
     if before.get(_OWNS) != now.get(_OWNS):
         return f"it owned {before.get(_OWNS, 'all rows')} and owns {now.get(_OWNS, 'all rows')}"
     conditions = _why_other_conditions(before, now)
@@ -245,21 +243,3 @@ def _of_column(key: PartitionKey, column: str) -> str:
 
 def _time(at: datetime) -> str:
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ") if at.tzinfo is not None else at.strftime("%Y-%m-%dT%H:%M")
-
-
-def _other_partition(was: str, now: str) -> str:
-    spans = _span(was), _span(now)
-    if None not in spans and spans[0] != spans[1]:
-        return f"its partition was {spans[0]} and is {spans[1]} ({was}, {now})"
-    return f"its partition was {was} and is {now}"
-
-
-def _span(text: str) -> str | None:
-    """The length of a partition's window, in words; None if the text holds no window."""
-    start, _, end = text.rpartition(" ")[2].partition("/")
-    try:
-        window = Window(datetime.fromisoformat(start), datetime.fromisoformat(end))
-    except ValueError:
-        return None
-    length = window.end - window.start
-    return "a month" if length.days in _MONTH else _SPANS.get(length, str(length))

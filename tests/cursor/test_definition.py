@@ -33,8 +33,7 @@ DAY, MONTH = window(timedelta(days=1)), window(timedelta(days=31))
     "before, now, said",
     [
         (DAY, DAY, None),
-        (DAY, MONTH, "its partition was a day and is a month"),
-        (window(timedelta(days=7)), DAY, "its partition was a week and is a day"),
+        (DAY, MONTH, "was day 2024-01-01T00:00Z/2024-01-02T00:00Z and is day 2024-01-01T00:00Z/2024-02-01T00:00Z"),
         (DAY, window(timedelta(days=1), START - timedelta(hours=5)), "is day 2023-12-31T19:00Z/2024-01-01T19:00Z"),
         (
             DAY,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -19,15 +19,18 @@ from lakehouse.delta.log import Size, total
 LOG = "_delta_log"
 
 
-class LogFiles(Protocol):
-    """The directory `_delta_log` of one table."""
+class LocalFiles:
+    """The directory `_delta_log` of a table on this machine."""
 
-    at_once: int
-    """How many files to ask for at once: one, where reading a file costs no round trip."""
+    at_once = 1
+    """How many files to ask for at once: one, because reading a file costs no round trip."""
+
+    def __init__(self, path: str) -> None:
+        self._directory = Path(path) / LOG
 
     def is_there(self) -> bool:
-        """Whether there can be a log at all; always true where finding out costs as much as opening the log."""
-        ...
+        """Whether there can be a log at all."""
+        return self._directory.is_dir()
 
     def lines(self, name: str) -> Iterator[str]:
         """The lines of a file, lazily.
@@ -35,29 +38,11 @@ class LogFiles(Protocol):
         Raises:
             FileNotFoundError: There is no such file.
         """
-        ...
-
-    def names(self) -> list[str]:
-        """The names of the files that are there."""
-        ...
-
-
-class LocalFiles:
-    """A log on this machine."""
-
-    at_once = 1
-
-    def __init__(self, path: str) -> None:
-        self._directory = Path(path) / LOG
-
-    def is_there(self) -> bool:
-        return self._directory.is_dir()
-
-    def lines(self, name: str) -> Iterator[str]:
         with (self._directory / name).open(encoding="utf-8") as lines:
             yield from lines
 
     def names(self) -> list[str]:
+        """The names of the files that are there."""
         return [file.name for file in self._directory.glob("*")]  # none if the directory is gone
 
 
@@ -66,7 +51,7 @@ _TOLD, _AT_MOST = 256, 1 << 20
 
 
 class StoredFiles:
-    """A log in an object store, read through the store access of `deltalake`.
+    """The same in an object store, read through the store access of `deltalake`.
 
     `deltalake` asks for the size of an object before it reads the object, unless it is told the size; and it asks while
     no other thread of this process can run, for as long as the store takes to answer. So it is told a size that few
@@ -80,7 +65,7 @@ class StoredFiles:
         self._stores = dict[int, DeltaStorageHandler]()
 
     def is_there(self) -> bool:
-        return True
+        return True  # to find out would cost as much as to open the log
 
     def lines(self, name: str) -> Iterator[str]:
         content = self._read(self._store_of(int(name.removesuffix(".json")) // _TOLD), name)
@@ -110,7 +95,7 @@ class StoredFiles:
             return file.read()
 
 
-def files_of(location: Location) -> LogFiles:
+def files_of(location: Location) -> LocalFiles | StoredFiles:
     """The log's files at a location that this process can read."""
     return LocalFiles(location.path) if location.storage is Storage.FILES else StoredFiles(location)
 

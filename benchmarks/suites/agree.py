@@ -72,7 +72,7 @@ settled: list[float] = []
 
 def repository() -> dg.RepositoryDefinition:
     spark: Any = Running(SparkSession.getActiveSession())  # type: ignore[arg-type]
-    manager = Timed(spark=spark, root=os.environ[LAKE], policy=Policy.of({"inputs": os.environ[INPUTS]}))
+    manager = Timed(spark=spark, root=os.environ[LAKE], policy=Policy(inputs=os.environ[INPUTS]))
     assets = [SOURCE, *ALONE, *DIAMOND]
     resources = {"io_manager": manager}
     return dg.Definitions(assets, resources=resources, executor=dg.in_process_executor).get_repository_def()

@@ -78,11 +78,6 @@ class Expect:
         """
         return cls(UNIQUE_KEY, on_failure, name)
 
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Self:
-        """The expectation with these fields, by name, as metadata holds them."""
-        return cls(**stored)
-
     @property
     def metadata(self) -> dict[str, str]:
         """The fields, as metadata holds them."""
@@ -123,7 +118,7 @@ def as_expectations(value: Any) -> tuple[Expect, ...]:
         ValueError: Two expectations have one name.
     """
     listed = cast("Sequence[Any]", value) if isinstance(value, tuple | list) else (value,)
-    expectations = tuple(Expect.of(cast("Any", each)) if isinstance(each, Mapping) else each for each in listed)
+    expectations = tuple(Expect(**cast("Any", each)) if isinstance(each, Mapping) else each for each in listed)
     names = set[str]()
     for each in cast("tuple[Any, ...]", expectations):
         if not isinstance(each, Expect):

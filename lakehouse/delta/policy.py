@@ -2,9 +2,9 @@
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 Refresh: TypeAlias = Literal["auto", "incremental", "strict", "full"]
 OnNewColumns: TypeAlias = Literal["add", "ignore", "fail"]
@@ -80,11 +80,6 @@ class Policy:
             if given is not None and given not in words:
                 raise ValueError(f"{name} is {' or '.join(map(repr, words))}, not {given!r}.")
 
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """The policy with these fields, by name, as metadata holds them."""
-        return cls(**given)
-
     @property
     def given(self) -> dict[str, Any]:
         """The fields that are given, as metadata holds them."""
@@ -94,7 +89,7 @@ class Policy:
 
     def within(self, outer: "Policy") -> "Policy":
         """This policy, with the outer policy's value for each field that this one does not give."""
-        return Policy.of({**outer.given, **self.given})
+        return Policy(**{**outer.given, **self.given})
 
     @property
     def chosen_refresh(self) -> Refresh:

@@ -260,7 +260,7 @@ def _isolation(properties: Mapping[str, str]) -> Isolation | None:
 def _policy(value: Any) -> Policy:
     """The policy, given as itself or by its fields, as metadata holds it."""
     if isinstance(value, Mapping):
-        return Policy.of(cast("Mapping[str, Any]", value))
+        return Policy(**cast("Mapping[str, Any]", value))
     if not isinstance(value, Policy):
         raise TypeError(f"policy is a Policy(...), not {value!r}.")
     return value

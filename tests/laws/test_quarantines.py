@@ -146,7 +146,7 @@ class World:
         words = [self.random.choice(["quarantine", "quarantine", "drop", "warn"]) for _ in conditions]
         if self.kind.key is None:  # there is no quarantine without a key
             words = ["drop" if word == "quarantine" else word for word in words]
-        listed = [Expect.of({"condition": c, "on_failure": w}) for c, w in zip(conditions, words, strict=True)]
+        listed = [Expect(c, w) for c, w in zip(conditions, words, strict=True)]
         of_key = self.kind.asset not in (by_group, unkeyed) and self.kind.compute is rows_of
         of_key = of_key and (self.kind.repeats or self.random.random() < 0.5)
         self.expectations = (*listed, *([Expect.unique_key()] if of_key else []))

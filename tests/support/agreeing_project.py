@@ -36,7 +36,7 @@ FORK = [src, a, b, m]
 
 
 def policy() -> Policy:
-    return Policy.of({"inputs": os.environ.get(INPUTS, "agree")})
+    return Policy(inputs=os.environ.get(INPUTS, "agree"))
 
 
 def definitions() -> dg.Definitions:

@@ -14,7 +14,7 @@ from tests.support.ticks import ticked
 
 
 def manager_of(root: Path, inputs: str = "agree") -> DeltaIOManager:
-    return DeltaIOManager(spark=object(), root=str(root), policy=Policy.of({"inputs": inputs}))
+    return DeltaIOManager(spark=object(), root=str(root), policy=Policy(inputs=inputs))
 
 
 def behind(root: Path, inputs: str = "agree") -> set[str]:

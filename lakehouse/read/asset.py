@@ -32,20 +32,12 @@ class PastRows(Enum):
     @property
     def is_final(self) -> bool:
         """Whether the rows that earlier runs wrote stay when the code or the definition changes."""
-        match self:
-            case PastRows.APPENDED | PastRows.KEPT:
-                return True
-            case PastRows.COMPUTED | PastRows.DELIVERED:
-                return False
+        return self in (PastRows.APPENDED, PastRows.KEPT)
 
     @property
     def is_comparable(self) -> bool:
         """Whether the table can be compared with its whole source."""
-        match self:
-            case PastRows.COMPUTED | PastRows.DELIVERED | PastRows.KEPT:
-                return True
-            case PastRows.APPENDED:
-                return False
+        return self is not PastRows.APPENDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,12 +202,8 @@ def computes_everything(asset: Asset) -> bool:
 
     Never for rows that cannot be computed again: rows of the past, or of an input that leaves rows of its source out.
     """
-    match asset.past:
-        case PastRows.COMPUTED | PastRows.DELIVERED:
-            is_whole = all(read.is_whole for read in asset.read_options.values())
-            return asset.policy.chosen_refresh == "full" and is_whole
-        case PastRows.APPENDED | PastRows.KEPT:
-            return False
+    is_whole = all(read.is_whole for read in asset.read_options.values())
+    return asset.policy.chosen_refresh == "full" and is_whole and not asset.past.is_final
 
 
 def _decision_without_position(asset: Asset, reason: str) -> Reconcile | Refuse:

@@ -117,12 +117,6 @@ def backlog(cursor: Cursor, log: Commits, source: str, head: Head, limited: Read
     return unread_after(position, log, source, head, limited=limited)
 
 
-def unread(log: Log, source: str, position: Position) -> Unread | None:
-    """What is after a position in a source, followed or a snapshot input; None if the source is gone."""
-    head = log.head()
-    return None if head is None else unread_after(position, log, source, head)
-
-
 def unread_after(
     position: Position,
     log: Commits,

@@ -12,6 +12,7 @@ from lakehouse.cursor.find import find_cursor
 from lakehouse.cursor.mark import Position
 from lakehouse.cursor.since_base import is_untouched
 from lakehouse.cursor.unread import why_another_past, why_broken_off
+from lakehouse.cursor.walk import Past
 from lakehouse.delta.commit_info import SCHEMA_CHANGES, Commit
 from lakehouse.delta.log import Head, Log, VersionRange, commit_at
 from lakehouse.delta.text import fold
@@ -24,8 +25,6 @@ from lakehouse.spark.driver_rows import compute_once
 from lakehouse.spark.fitting import conform
 from lakehouse.spark.progress import watching
 from lakehouse.spark.table_version import TableRef, TableVersion
-
-COMMIT_VERSION = LOG_NAMES[VERSION]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Archived:
 
     def rows(self) -> DataFrame:
         """The changes, under the names that `Changes.log()` gives the columns."""
-        version = F.col(COMMIT_VERSION)
+        version = F.col(LOG_NAMES[VERSION])
         return self.at.rows().where((version > self.range.after) & (version <= self.range.upto))
 
     def feed(self, source: TableVersion) -> DataFrame:
@@ -163,8 +162,11 @@ def read_backwards(changes: SourceRead, log: Log) -> SourceRead | None:
     Returns:
         The same range as a feed, with its times; None if nothing before its last version can be read.
     """
-    head, commits = log.head(), _contiguous(log, changes.range.upto)
-    if head is None or not commits:
+    head = log.head()
+    if head is None:
+        return None
+    commits = tuple(Past.of(log, replace(head, version=changes.range.upto)).back())[::-1]
+    if not commits:
         return None
     longest = _tail(changes, log, head, commits)
     if longest is not None:
@@ -178,16 +180,6 @@ def read_backwards(changes: SourceRead, log: Log) -> SourceRead | None:
         else:
             longest, readable = tail, middle
     return longest
-
-
-def _contiguous(log: Log, upto: int) -> tuple[Commit, ...]:
-    """The commits from a version back to the first one that is missing; oldest first."""
-    commits: list[Commit] = []
-    for commit in log.commits(upto):
-        if commit.version != upto - len(commits):
-            break
-        commits.append(commit)
-    return tuple(reversed(commits))
 
 
 def _tail(changes: SourceRead, log: Log, head: Head, commits: tuple[Commit, ...]) -> SourceRead | None:

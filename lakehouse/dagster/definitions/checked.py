@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.find import find_cursor, newest_own
 from lakehouse.cursor.standings import Standings
-from lakehouse.cursor.unread import Unread, unread
+from lakehouse.cursor.unread import Unread, unread_after
 from lakehouse.dagster.code_location import AssetTable, CodeLocation
 from lakehouse.dagster.definitions import findings, lateness
 from lakehouse.dagster.definitions.findings import Drift, Finding, Grade
@@ -223,9 +223,9 @@ class Checked:
         for ref in self.sources.values():
             position = self.cursor.reads.get(ref.name)
             if position is not None and ref.name not in followed:
-                unread_part = unread(ref.log(self.session), ref.name, position)
-                if unread_part is not None:
-                    yield unread_part
+                log, head = self._log_and_head(ref)
+                if head is not None:
+                    yield unread_after(position, log, ref.name, head)
 
     def _log_and_head(self, ref: TableRef) -> tuple[Log, Head | None]:
         log = ref.log(self.session)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakehouse.cursor.mark import Position
-from lakehouse.cursor.unread import Unread, unread
+from lakehouse.cursor.unread import Unread, unread_after
 from lakehouse.dagster.definitions.findings import Drift, Finding, Grade, lasting, schema
 from lakehouse.dagster.definitions.lateness import up_to_date
 from lakehouse.delta.commit_info import count_of
@@ -29,9 +29,9 @@ def source(*days_ago: float, read: int = 0, table: str = TABLE_ID, oldest: int =
         replace(commit, timestamp=NOW - int(days * DAY)) for commit, days in zip(history.entries, days_ago, strict=True)
     ]
     history.oldest = oldest
-    found = unread(history, "src", Position(table, read))
-    assert found is not None
-    return found
+    head = history.head()
+    assert head is not None
+    return unread_after(Position(table, read), history, "src", head)
 
 
 def told(found: Unread, most: timedelta = timedelta(days=2)) -> Finding:
@@ -59,8 +59,10 @@ def test_a_commit_that_changed_no_row_keeps_nobody_waiting() -> None:
     history = History(asset="src")
     history.append()
     history.add("OPTIMIZE")
-    found = unread(history, "src", Position(TABLE_ID, 0))
-    assert found is not None and (found.versions, found.since) == (0, None)
+    head = history.head()
+    assert head is not None
+    found = unread_after(Position(TABLE_ID, 0), history, "src", head)
+    assert (found.versions, found.since) == (0, None)
 
 
 def test_a_log_that_was_cleaned_behind_the_position_is_as_late_as_it_was_kept_for() -> None:

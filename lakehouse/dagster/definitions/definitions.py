@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import dagster as dg
 from pyspark.sql import DataFrame
@@ -210,29 +210,25 @@ def incremental(
 
 def _finish(asset: dg.AssetsDefinition, table: AssetTable, night: Nightly | None) -> dg.AssetsDefinition:
     """The asset, whose result has the library's type and whose step may end without its function, with its proof."""
-    finished: dg.AssetsDefinition = _end_early(asset) if _may_have_nothing_to_do(table) else _with_result_type(asset)
     metadata = {PROOF: proof(table, None if night is None else night.cron_schedule)}
-    return finished.map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata))
+    return _wrap(asset, table).map_asset_specs(lambda spec: spec.merge_attributes(metadata=metadata))
 
 
-def _may_have_nothing_to_do(table: AssetTable) -> bool:
-    """Whether a step may end without a call of the asset's function: it reads changes, and its write allows it."""
-    asset = table.asset
-    if not is_function(asset) or len(asset.op.output_defs) != 1 or not table.changes:
-        return False
-    return _returns(function_of(asset)) and table.kind.ends_early
+def _wrap(asset: dg.AssetsDefinition, table: AssetTable) -> dg.AssetsDefinition:
+    """The asset with the library's type for its result, if one function computes a table.
 
-
-def _returns(function: Any) -> bool:
-    """Whether a function returns its result when it is called; a generator and a coroutine do not."""
-    others = inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction
-    return function is not None and not any(is_other(function) for is_other in others)
-
-
-def _end_early(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
-    """The asset whose function is called, and whose snapshot inputs are read, only if there is something to do."""
-    op, name = asset.op, asset.key.to_user_string()
-    compute: Any = op.compute_fn
+    If it reads changes, and its write allows it, its function is called, and its snapshot inputs are read, only if
+    there is something to do.
+    """
+    if not is_function(asset) or len(asset.op.output_defs) != 1 or writes_nothing(asset):
+        return asset
+    op, function, name = asset.op, function_of(asset), asset.key.to_user_string()
+    outs = {output.name: _result(dg.Out.from_definition(output)) for output in op.output_defs}
+    if not _returns(function):
+        return remake(asset, outs=outs)
+    decorated: Any = type(op.compute_fn)
+    if not table.changes or not table.kind.ends_early:
+        return remake(asset, compute_fn=decorated(explaining_errors(name)(function)), outs=outs)
     ins = {
         input_.name: _postpone(dg.In.from_definition(input_))
         if not input_.dagster_type.is_nothing
@@ -240,8 +236,13 @@ def _end_early(asset: dg.AssetsDefinition) -> dg.AssetsDefinition:
         else dg.In.from_definition(input_)
         for input_ in op.input_defs
     }
-    function = _call_if_needed(compute.decorated_fn, name)
-    return remake(asset, compute_fn=type(compute)(function), ins=ins, outs=_results(op))
+    return remake(asset, compute_fn=decorated(_call_if_needed(function, name)), ins=ins, outs=outs)
+
+
+def _returns(function: Any) -> bool:
+    """Whether a function returns its result when it is called; a generator and a coroutine do not."""
+    others = inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction
+    return function is not None and not any(is_other(function) for is_other in others)
 
 
 def _call_if_needed(function: Callable[..., Any], asset: str) -> Callable[..., Any]:
@@ -273,22 +274,6 @@ def _postpone(given: dg.In) -> dg.In:
         metadata=given.metadata,
         input_manager_key=given.input_manager_key,
     )
-
-
-def _with_result_type(asset: Any) -> Any:
-    """The asset with the library's type for its result, if one function computes a table."""
-    if not is_function(asset) or len(asset.op.output_defs) != 1 or writes_nothing(asset):
-        return asset
-    compute, function = cast("Any", asset.op).compute_fn, function_of(asset)
-    if not _returns(function):
-        return remake(asset, outs=_results(asset.op))
-    explained = explaining_errors(asset.key.to_user_string())(function)
-    return remake(asset, compute_fn=type(compute)(explained), outs=_results(asset.op))
-
-
-def _results(op: dg.OpDefinition) -> dict[str, dg.Out]:
-    """The outputs of an op with the library's types."""
-    return {output.name: _result(dg.Out.from_definition(output)) for output in op.output_defs}
 
 
 def _result(given: dg.Out) -> dg.Out:

@@ -1,6 +1,6 @@
 """Refuses what the texts of views say about columns that are known without reading rows; for `lakehouse check`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,12 +94,8 @@ class _Columns:
         if definition is None or table.asset is not None:  # the page of an asset shows the columns of its log
             return None
         declared: Any = definition.specs_by_key[table.key].metadata.get("dagster/column_schema")
-        return None if declared is None else {each.name: _type(each.type) for each in _columns_in(declared)}
-
-
-def _columns_in(declared: Any) -> Iterable[dg.TableColumn]:
-    """The columns of metadata: a schema, or Dagster's value of one."""
-    return declared.columns if isinstance(declared, dg.TableSchema) else declared.schema.columns
+        schema = getattr(declared, "schema", declared)  # a user's schema, or Dagster's value of one
+        return None if schema is None else {each.name: _type(each.type) for each in schema.columns}
 
 
 def _is_of_other_code(table: AssetTable, log: Log) -> bool:

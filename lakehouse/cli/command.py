@@ -127,7 +127,6 @@ def _directory(given: str) -> Path:
     return Path(given).expanduser().absolute()
 
 
-_FILES = ("dg.toml", "pyproject.toml")
 DEFAULT_FILE = "definitions.py"
 """The file that is loaded if no configuration file of Dagster is in the directory."""
 
@@ -324,7 +323,8 @@ def _module_of_file(file: Path) -> ModuleType:
 
 def _module_here(directory: Path) -> str | None:
     """The module of the code location that `dg` and `dagster` find in a directory; None if no file there names one."""
-    own, python = ((_content(directory / name)) for name in _FILES)
+    files = (directory / name for name in ("dg.toml", "pyproject.toml"))
+    own, python = (tomllib.loads(file.read_text()) if file.is_file() else dict[str, Any]() for file in files)
     tool = python.get("tool", {})
     for project in (own.get("project", {}), tool.get("dg", {}).get("project", {})):
         if "code_location_target_module" in project:
@@ -332,7 +332,3 @@ def _module_here(directory: Path) -> str | None:
         if "root_module" in project:
             return f"{project['root_module']}.definitions"
     return tool.get("dagster", {}).get("module_name")
-
-
-def _content(file: Path) -> dict[str, Any]:
-    return tomllib.loads(file.read_text()) if file.is_file() else {}

@@ -243,7 +243,9 @@ def _run_upkeep(given: Namespace) -> Answer:
                 raise
             errors[table.name] = str(error) if isinstance(error, LakehouseError) else first_line(error)
     failures = [f"{name}: its upkeep ended with an error. {problem}" for name, problem in errors.items()]
-    lines = [*(each.sentence for each in results), *failures, _last_line(results)]
+    due = sum(bool(each.upkeep.tasks) for each in results)
+    total = f"{count_of(len(results), 'table')}, of which {due} needed upkeep."
+    lines = [*(each.sentence for each in results), *failures, total]
     value = {"tables": [_value_of_upkeep(each) for each in results], "errors": errors}
     return Answer(value, "\n".join(lines), code=int(bool(errors)))
 
@@ -262,11 +264,6 @@ def _look_at(
             "Its catalog may keep it. Otherwise run OPTIMIZE and VACUUM of it in Spark, as docs/how-to/upkeep.md says.",
         )
     return upkeep
-
-
-def _last_line(results: "list[UpkeepResult]") -> str:
-    due = sum(bool(each.upkeep.tasks) for each in results)
-    return f"{count_of(len(results), 'table')}, of which {due} needed upkeep."
 
 
 def _value_of_upkeep(result: "UpkeepResult") -> dict[str, Any]:

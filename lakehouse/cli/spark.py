@@ -54,7 +54,9 @@ def _run_spark(given: Namespace) -> Answer:
         case "start":
             return _start(given)
         case "stop":
-            return _stop(root_of(given), now=given.now)
+            root = root_of(given)
+            text = "Stopped." if (stopped := stop(root, now=given.now)) else f"None is running for {root}."
+            return Answer({"root": str(root), "stopped": stopped}, text)
         case "status":
             return status(root_of(given))
         case "warm":
@@ -71,11 +73,6 @@ def _start(given: Namespace) -> Answer:
         version = spark.spark_session.version
     root = str(spark.directory)
     return Answer({"root": root, "spark": version}, f"Spark {version} is running for {root}.")
-
-
-def _stop(root: Path, *, now: bool) -> Answer:
-    stopped = stop(root, now=now)
-    return Answer({"root": str(root), "stopped": stopped}, "Stopped." if stopped else f"None is running for {root}.")
 
 
 def status(root: Path) -> Answer:

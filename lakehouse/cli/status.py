@@ -55,13 +55,9 @@ def _answer(page: StatusPage) -> Answer:
         "held_back": [asdict(holder) for holder in lakehouse.holders],
         "left_out": dict(page.left_out),
     }
-    return Answer(value, page.view(), code=_code(page))
-
-
-def _code(page: StatusPage) -> int:
     is_wrong = any(status.state in _WRONG for status in page.statuses)
-    differs = any(comparison.equal is False for comparison in page.compared.by_table.values())
-    return int(is_wrong or differs)
+    differs = any(comparison.equal is False for comparison in compared.by_table.values())
+    return Answer(value, page.view(), code=int(is_wrong or differs))
 
 
 def _value(table: TableReport, compared: Comparisons) -> dict[str, Any]:

@@ -173,9 +173,10 @@ class StatusPage:
         yield from self._left_out()
         if self.words is not None and (why := self.compared.unknown) is not None:
             yield assemble((f"When tables were compared with a recompute is not known here: {why}.", QUIET))
-        following = self._next(different)
-        if following is not None:
-            yield assemble(("next: ", QUIET), (following[0], NAME), (f"   {following[1]}", QUIET))
+        step = self._next_step(different)
+        if self.words is not None and step is not None:
+            command = about_definitions(step[0], self.words)
+            yield assemble(("next: ", QUIET), (command, NAME), (f"   {step[1]}", QUIET))
 
     def _left_out(self) -> Iterator[Text]:
         for name, why in self.left_out.items():
@@ -190,13 +191,8 @@ class StatusPage:
             more = count_of(len(late) - _SHOWN, "more table")
             yield Text(f"Upkeep of {more} is due: lakehouse upkeep --dry-run", WAITING)
 
-    def _next(self, different: Sequence[str]) -> tuple[str, str] | None:
-        """The command to give next, and what for; None if there is nothing to do, or if nothing can be run."""
-        step = self._next_step(different)
-        return None if self.words is None or step is None else (about_definitions(step[0], self.words), step[1])
-
     def _next_step(self, different: Sequence[str]) -> tuple[str, str] | None:
-        """The next command without the words that name the definitions, and what it is for."""
+        """The command to give next, without the words that name the definitions, and what for; None if nothing is."""
         named = {state: [each.name for each in self.statuses if each.state is state] for state in TableState}
         by_partition = {each.name for each in self.statuses if each.partitions}
         if named[TableState.GAP]:

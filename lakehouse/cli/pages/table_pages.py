@@ -58,13 +58,10 @@ def changes_page(name: str, newest: int, changes: Sequence[Change], now: float) 
         rows = change.rows
         counts = zip((rows.inserted, rows.updated, rows.deleted), SIGNS_OF_ROWS, strict=True)
         cells = [_count(number, style) for number, (_, style) in counts]
-        table.add_row(str(change.version), ago(change.committed, now), change.operation, *cells, _made_by(change))
+        by = assemble(("another program", QUIET)) if change.run is None else Text(f"run {short(change.run)}")
+        table.add_row(str(change.version), ago(change.committed, now), change.operation, *cells, by)
     of = f"{count_of(len(shown), 'commit')}, and the table is at version {newest}"
     return Group(table_name(name) + Text(f"  {of}", QUIET), Text(), table)
-
-
-def _made_by(change: Change) -> Text:
-    return assemble(("another program", QUIET)) if change.run is None else Text(f"run {short(change.run)}")
 
 
 def _count(number: int | None, style: str) -> Text:

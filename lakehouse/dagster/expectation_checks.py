@@ -39,7 +39,12 @@ def with_quarantines(definitions: dg.Definitions, code_location: CodeLocation) -
     written = [table for table in code_location.tables.values() if table.is_written and table.root is not None]
     specs = [_spec_of(table) for table in written if table.declared.quarantines]
     for spec in specs:
-        _refuse_taken_key(spec, code_location)
+        if spec.key in code_location.tables:
+            raise DefinitionError(
+                f"The quarantine of '{spec.metadata[QUARANTINE_OF]}' has the asset key '{spec.key.to_user_string()}', "
+                f"and another asset of these definitions has it too. Rename one of the two. A spec of the quarantine "
+                f"itself is not needed: incremental adds it."
+            )
     return with_parts(definitions, assets=[*(definitions.assets or ()), *specs]) if specs else definitions
 
 
@@ -78,15 +83,6 @@ def _spec_of(table: AssetTable) -> dg.AssetSpec:
         owners=spec.owners,
         kinds={STORAGE_KIND},
     )
-
-
-def _refuse_taken_key(spec: dg.AssetSpec, code_location: CodeLocation) -> None:
-    if spec.key in code_location.tables:
-        raise DefinitionError(
-            f"The quarantine of '{spec.metadata[QUARANTINE_OF]}' has the asset key '{spec.key.to_user_string()}', and "
-            f"another asset of these definitions has it too. Rename one of the two. A spec of the quarantine itself is "
-            f"not needed: incremental adds it."
-        )
 
 
 def report_quarantine(

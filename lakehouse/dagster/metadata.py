@@ -169,7 +169,8 @@ def _data_version(execution: dg.AssetExecutionContext, run: Run, log: Log, head:
     if head is None:
         return None
     version = data_version_of(log, head.version, run)
-    former = _told_before(execution, run) if version is None else None
+    last = _last_materialization(execution, run) if version is None else None
+    former = None if last is None or last.tags is None else last.tags.get(DATA_VERSION)
     return former or str(head.version if version is None else version)
 
 
@@ -189,12 +190,6 @@ def data_version_of(log: Log, version: int, run: Run) -> int | None:
         if commit.is_first or may_concern(commit, run.name, run.partitions):
             return commit.version
     return None
-
-
-def _told_before(execution: dg.AssetExecutionContext, run: Run) -> str | None:
-    """The data version of the last materialization; in a partitioned asset, of one of the run's partitions."""
-    last = _last_materialization(execution, run)
-    return None if last is None or last.tags is None else last.tags.get(DATA_VERSION)
 
 
 def _last_materialization(execution: dg.AssetExecutionContext, run: Run) -> dg.AssetMaterialization | None:
@@ -304,19 +299,15 @@ def _rivals(lost: tuple[LostAttempt, ...]) -> dict[str, Any]:
         }
         for number, attempt in enumerate(lost, 1)
     ]
-    seconds, rival = sum(attempt.seconds for attempt in lost), _rival_run(lost)
+    seconds = sum(attempt.seconds for attempt in lost)
+    marks = (mark_in(commit) for attempt in reversed(lost) for commit in attempt.rivals)
+    rival = next((mark.run for mark in marks if mark is not None), None)  # the newest, if a run of ours made it
     link = {} if rival is None else {"rival_run": dg.MetadataValue.dagster_run(rival)}
     return link | {
         "attempts_lost": len(lost),
         "rivals": f"{count_of(len(lost), 'attempt')} lost in {seconds:.1f} s, the last to {describe(lost[-1])}",
         "rivals_by_attempt": dg.MetadataValue.json(details),
     }
-
-
-def _rival_run(lost: tuple[LostAttempt, ...]) -> str | None:
-    """The run that made the newest commit to which an attempt was lost; None if no run of this library did."""
-    marks = (mark_in(commit) for attempt in reversed(lost) for commit in attempt.rivals)
-    return next((mark.run for mark in marks if mark is not None), None)
 
 
 def _reads(run: Run) -> dg.MetadataValue[Any]:

@@ -106,6 +106,10 @@ def version_of_delta(session: SparkSession) -> str | None:
 IDLE = 900
 """Seconds without use after which a server ends, unless another number is given."""
 _PACKAGES, _EXTENSIONS = "spark.jars.packages", "spark.sql.extensions"
+_NO_REMOTE = (
+    "Spark would run on another machine, where the tables of this one are not. Unset it, or use ClusterSpark instead "
+    "of LocalSpark (this project's own: LAKEHOUSE_ENV=cluster)."
+)
 _NO_DELTA = "ClusterSpark(delta=True) needs delta-spark: pip install 'dagster-delta-lakehouse[cluster]'."
 
 
@@ -202,7 +206,8 @@ class LocalSpark(dg.ConfigurableResource[Any]):
             SetupError (VARIABLE): SPARK_REMOTE is set.
         """
         _refuse(self.spark_config, RULES + OF_THIS_MACHINE)
-        _refuse_remote(os.environ.get("SPARK_REMOTE"))
+        if remote := os.environ.get("SPARK_REMOTE"):
+            raise SetupError.variable("SPARK_REMOTE", remote, _NO_REMOTE)
         session = self._start()
         if session is not self._session:
             refuse_unsafe(session.conf.getAll, RULES + OF_THIS_MACHINE)
@@ -266,13 +271,3 @@ def _refuse(settings: Mapping[str, str], rules: Sequence[Rule] = RULES) -> None:
     """Refuses unsafe settings, and secrets in settings, before a session has been started."""
     refuse_unsafe(settings, rules)
     refuse_secrets(settings)
-
-
-def _refuse_remote(remote: str | None) -> None:
-    if remote:
-        raise SetupError.variable(
-            "SPARK_REMOTE",
-            remote,
-            "Spark would run on another machine, where the tables of this one are not. Unset it, or use ClusterSpark "
-            "instead of LocalSpark (this project's own: LAKEHOUSE_ENV=cluster).",
-        )

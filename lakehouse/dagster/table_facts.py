@@ -50,14 +50,9 @@ def version_reports(instance: dg.DagsterInstance, versions: Mapping[dg.AssetKey,
     return [
         dg.AssetMaterialization(key, tags={DATA_VERSION: version})
         for key, version in sorted(versions.items())
-        if _is_news(version, records.get(key))
+        if (last := records.get(key)) is None
+        or (not last.run_id and (last.event_log_entry.tags or {}).get(DATA_VERSION) != version)
     ]
-
-
-def _is_news(version: str, last: dg.EventLogRecord | None) -> bool:
-    if last is None:
-        return True
-    return not last.run_id and (last.event_log_entry.tags or {}).get(DATA_VERSION) != version
 
 
 def row_counts(rows: Rows) -> dict[str, int]:

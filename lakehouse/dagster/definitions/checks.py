@@ -235,7 +235,9 @@ def _checks_of(
     )
     def checks_of_table(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
         selected = {check.name for check in context.selected_asset_check_keys}
-        is_materialized = _materializes(context, subject.table.asset)
+        # If the run also materializes the asset, the step that does so evaluates what is expected of its rows.
+        asset, nodes = subject.table.asset, context.job_def.nodes
+        is_materialized = asset is not None and any(node.definition.name == asset.node_def.name for node in nodes)
         makes_all = context.run.tags.get(CHECKS, "").lower() == "true"
         omitted = EXPENSIVE if is_materialized and not makes_all else frozenset[str]()
         checked = subject.table_now(context.resources, context.instance)
@@ -286,11 +288,6 @@ def _managers(table: AssetTable, code_location: CodeLocation) -> dict[dg.AssetKe
         if (key := table.inputs.get(input_.name)) is not None
     }
     return readers | {table.key: table.manager}
-
-
-def _materializes(context: dg.AssetCheckExecutionContext, asset: dg.AssetsDefinition | None) -> bool:
-    """Whether the run also materializes the asset: the step that does so evaluates what is expected of its rows."""
-    return asset is not None and any(node.definition.name == asset.node_def.name for node in context.job_def.nodes)
 
 
 def finding_of(name: CheckName, checked: Checked, limits: CheckLimits) -> Finding:

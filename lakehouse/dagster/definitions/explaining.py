@@ -97,7 +97,7 @@ def explain(
         analysis = analysis_of(subject.table, run, sources) if kind is View else None
         inputs = inputs_of_query(subject.manager.session, run, analysis, sources, listed)
         outcome, why = _verdict(run, inputs)
-        why = " ".join((why, *_agreement(run), *_frozen_rows(run), *warnings))
+        why = " ".join((why, *_conditions(run), *warnings))
         if outcome is RunEffect.REFUSED:
             return Forecast(name, partition_key, _version(run.head), outcome, why, inputs)
         write = WriteForecast(kind.__name__, _strategy(run, kind, inputs), run.table.key_columns)
@@ -155,17 +155,13 @@ def _verdict(run: Run, inputs: Sequence[InputForecast]) -> tuple[RunEffect, str]
     return RunEffect.NOTHING, "It has read every change of its sources."
 
 
-def _agreement(run: Run) -> Iterator[str]:
-    """How far the inputs are read so that they agree, as sentences."""
+def _conditions(run: Run) -> Iterator[str]:
+    """How far the inputs are read so that they agree, and which rows the run may rewrite, as sentences."""
     settled = run.agreement
     yield from (f"It {sentence}." for sentence in settled.sentences)
     if settled.stands_for:
         at = ", ".join(f"{source} at version {version}" for source, version in sorted(settled.stands_for.items()))
         yield f"The run makes it stand for {at}."
-
-
-def _frozen_rows(run: Run) -> Iterator[str]:
-    """Which rows the run may rewrite if others are frozen, as a sentence."""
     if run.owned is not None:
         yield f"It may rewrite the rows with {run.owned}; all others are frozen."
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from math import inf
 
 from lakehouse.cursor.unread import OTHER_PARTITIONS, Unbegun, Unread
 from lakehouse.dagster.definitions.findings import SHOWN, Figure, Finding, Grade, lasting
@@ -209,7 +210,7 @@ def without_position(table: Followed, backlogs: Backlogs, logs: Logs) -> tuple[W
             WithoutPosition(backlog.source, partition, backlog.head, backlog.reason, since.get(partition))
             for partition, backlog in unbegun.items()
         ]
-    return tuple(sorted(partitions, key=_since))
+    return tuple(sorted(partitions, key=lambda each: (inf if each.since is None else each.since, each.partition)))
 
 
 def _oldest_changes(table: Followed, own: frozenset[str], source: FollowedSource, logs: Logs) -> dict[str, int]:
@@ -231,8 +232,4 @@ def _oldest_changes(table: Followed, own: frozenset[str], source: FollowedSource
 
 def _urgency(backlog: Unread) -> tuple[bool, float]:
     """A sort key that puts the worst first: a gap, then the oldest unread change."""
-    return backlog.gap is None, float("inf") if backlog.since is None else backlog.since
-
-
-def _since(partition: WithoutPosition) -> tuple[float, str]:
-    return float("inf") if partition.since is None else partition.since, partition.partition
+    return backlog.gap is None, inf if backlog.since is None else backlog.since

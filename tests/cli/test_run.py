@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -19,7 +19,7 @@ from dagster._daemon.types import DaemonHeartbeat
 
 from lakehouse.cli.command import UsageError, definitions
 from lakehouse.cli.main import main
-from lakehouse.cli.runs.run_result import RunRequest
+from lakehouse.cli.runs.launch import RUN, tags_of_options
 from lakehouse.cli.runs.submit import has_daemon
 from lakehouse.cursor.definition import definition
 from lakehouse.dagster.io_manager import managers_of
@@ -104,16 +104,23 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def test_an_option_is_the_run_tag_of_the_same_meaning() -> None:
-    assert RunRequest(("a", "b"), full_refresh=True, checks=True).tags == {
+    parser = ArgumentParser()
+    RUN.add_arguments(parser)
+
+    def tags(options: list[str], *assets: str) -> dict[str, str]:
+        return tags_of_options(parser.parse_args(options), assets)
+
+    assert tags(["--full-refresh", "--checks"], "a", "b") == {
         "lakehouse/full_refresh": "a,b",
         "lakehouse/checks": "true",
     }
-    assert RunRequest(("a/b",), go_on_from="now").tags == {"lakehouse/go_on_from/a/b": "now"}
-    assert RunRequest(("a/b",), restate_from="2026-01-31").tags == {"lakehouse/restate_from/a/b": "2026-01-31"}
-    assert RunRequest(("a/b",), thaw="day < '2024-01-01'").tags == {"lakehouse/thaw/a/b": "day < '2024-01-01'"}
-    assert RunRequest(("a",), allow=("max_deleted", "version")).tags == {"lakehouse/allow/a": "max_deleted,version"}
+    assert tags(["--go-on-from", "now"], "a/b") == {"lakehouse/go_on_from/a/b": "now"}
+    assert tags(["--restate-from", "2026-01-31"], "a/b") == {"lakehouse/restate_from/a/b": "2026-01-31"}
+    assert tags(["--thaw", "day < '2024-01-01'"], "a/b") == {"lakehouse/thaw/a/b": "day < '2024-01-01'"}
+    both = ["--allow", "max_deleted", "--allow", "version", "--allow", "max_deleted"]
+    assert tags(both, "a") == {"lakehouse/allow/a": "max_deleted,version"}
     with pytest.raises(UsageError, match="--allow is about one asset, and 2 are named"):
-        RunRequest(("a", "b"), allow=("version",))
+        tags(["--allow", "version"], "a", "b")
 
 
 def test_a_run_here_says_what_became_of_each_asset(shop: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from lakehouse.cli.command import (
     Answer,
@@ -20,9 +20,10 @@ from lakehouse.cli.command import (
     document,
     target,
 )
-from lakehouse.cli.runs.run_result import ALLOWED, RunRequest, RunResult
+from lakehouse.cli.runs.run_result import RunRequest, RunResult
 from lakehouse.delta.expect import SUFFIX
 from lakehouse.delta.location import Storage
+from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, THAW, Allowed
 from lakehouse.upkeep.registration import registered_limits
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--allow",
-        choices=ALLOWED,
+        choices=get_args(Allowed),
         action="append",
         default=[],
         help="let through once what is held back; may be repeated",
@@ -73,17 +74,7 @@ def _run(given: Namespace) -> Answer:
     assets, left_out = _chosen(given, defs)
     if not assets:
         return Answer(_NOTHING.as_document(), "Nothing is behind.")
-    allow = tuple(dict.fromkeys(given.allow))
-    request = RunRequest(
-        assets,
-        given.partition,
-        given.full_refresh,
-        given.go_on_from,
-        given.restate_from,
-        given.thaw,
-        allow,
-        given.checks,
-    )
+    request = RunRequest(assets, given.partition, tags_of_options(given, assets))
     tables = tables_of(request, defs)
     from lakehouse.cli.pages.run_page import run_page
     from lakehouse.cli.runs.submit import instance_here
@@ -99,6 +90,29 @@ def _run(given: Namespace) -> Answer:
     sys.stderr.writelines(asset.stack for asset in result.assets)
     is_good = result.succeeded and not any(check.is_error for check in result.failed_checks)
     return Answer(result.as_document(), run_page(result), 0 if is_good else 1)
+
+
+def tags_of_options(given: Namespace, assets: Sequence[str]) -> dict[str, str]:
+    """The run tags that the options of a command line stand for.
+
+    Raises:
+        UsageError: An option that is about one asset is given with several assets.
+    """
+    from lakehouse.dagster.run_tags import CHECKS
+
+    of_one = {
+        "--go-on-from": (GO_ON_FROM, given.go_on_from),
+        "--restate-from": (RESTATE_FROM, given.restate_from),
+        "--thaw": (THAW, given.thaw),
+        "--allow": (ALLOW, ",".join(dict.fromkeys(given.allow)) or None),
+    }
+    named = [option for option, (_, value) in of_one.items() if value]
+    if named and len(assets) > 1:
+        raise UsageError(f"{named[0]} is about one asset, and {len(assets)} are named. Run them one by one.")
+    tags = {tag + assets[0]: value for tag, value in of_one.values()}
+    tags |= {FULL_REFRESH: ",".join(assets)} if given.full_refresh else {}
+    tags |= {CHECKS: "true"} if given.checks else {}
+    return {tag: value for tag, value in tags.items() if value is not None}
 
 
 def _chosen(given: Namespace, defs: "dg.Definitions") -> tuple[tuple[str, ...], Sequence[str]]:

@@ -4,16 +4,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, get_args
-
-from lakehouse.cli.command import UsageError
-from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, THAW, Allowed
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import dagster as dg
-
-ALLOWED: tuple[Allowed, ...] = get_args(Allowed)
-"""The words that `--allow` takes, which are those that the run tag takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,52 +17,12 @@ class RunRequest:
     Args:
         assets: The keys of its assets, their parts joined by "/".
         partition: The partition; None if the assets have none.
-        full_refresh: Whether everything is computed, and the rows that differ are written.
-        go_on_from: The version of the source after which an `Append` continues, or `now`; for a `History` only `now`.
-        restate_from: The time, or the version of an extract, from which on a history is restated.
-        thaw: The condition of frozen rows that the run may rewrite too.
-        allow: What is let through once: an extract, or a result that changes much of its table.
-        checks: Whether the checks that read whole tables are made as well.
-
-    Raises:
-        UsageError: An option that is about one asset is given with several assets.
+        tags: The run tags that its other options stand for.
     """
 
     assets: tuple[str, ...]
-    partition: str | None = None
-    full_refresh: bool = False
-    go_on_from: str | None = None
-    restate_from: str | None = None
-    thaw: str | None = None
-    allow: tuple[str, ...] = ()
-    checks: bool = False
-
-    def __post_init__(self) -> None:
-        of_one = {
-            "--go-on-from": self.go_on_from,
-            "--restate-from": self.restate_from,
-            "--thaw": self.thaw,
-            "--allow": self.allow,
-        }
-        named = [option for option, value in of_one.items() if value]
-        if named and len(self.assets) > 1:
-            raise UsageError(f"{named[0]} is about one asset, and {len(self.assets)} are named. Run them one by one.")
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """The run tags."""
-        from lakehouse.dagster.run_tags import CHECKS
-
-        asset = self.assets[0]
-        tags = {
-            FULL_REFRESH: ",".join(self.assets) if self.full_refresh else None,
-            GO_ON_FROM + asset: self.go_on_from,
-            RESTATE_FROM + asset: self.restate_from,
-            THAW + asset: self.thaw,
-            ALLOW + asset: ",".join(self.allow) or None,
-            CHECKS: "true" if self.checks else None,
-        }
-        return {tag: value for tag, value in tags.items() if value is not None}
+    partition: str | None
+    tags: dict[str, str]
 
 
 class AssetEnd(Enum):

@@ -46,20 +46,14 @@ def strict_remedy(asset: Asset) -> str:
     )
 
 
-def append_remedy(asset: str) -> str:
+def append_remedy(asset: str, *, is_lost: bool = False) -> str:
+    """What to do if an `Append` cannot continue from its position; `is_lost`: it is not known which rows it has."""
+    other = "and it is not known which rows it has. Restore the table to a version that it wrote itself"
+    begin = f"rows back, {other}" if is_lost else "rows back. Name an archive of the source in Read(archive=...)"
     return (
-        f"An Append cannot take rows back. Name an archive of the source in Read(archive=...), or decide where it goes "
-        f"on, by materializing once with the run tag {GO_ON_FROM}{asset}=<a version of the source, or now>: rows of "
-        f"later versions are added. Or delete the table and materialize it again."
-    )
-
-
-def lost_remedy(asset: str) -> str:
-    return (
-        f"An Append cannot take rows back, and it is not known which rows it has. Restore the table to a version that "
-        f"it wrote itself, or decide where it goes on, by materializing once with the run tag {GO_ON_FROM}{asset}=<a "
-        f"version of the source, or now>: rows of later versions are added. Or delete the table and materialize it "
-        f"again."
+        f"An Append cannot take {begin}, or decide where it goes on, by materializing once with the run tag "
+        f"{GO_ON_FROM}{asset}=<a version of the source, or now>: rows of later versions are added. Or delete the table "
+        f"and materialize it again."
     )
 
 
@@ -209,7 +203,7 @@ def computes_everything(asset: Asset) -> bool:
 def _decision_without_position(asset: Asset, reason: str) -> Reconcile | Refuse:
     """The decision for a table whose marks do not show what it has read."""
     if asset.past is PastRows.APPENDED:
-        return Refuse(reason, lost_remedy(asset.name))
+        return Refuse(reason, append_remedy(asset.name, is_lost=True))
     return Reconcile(reason) if asset.table.on_gap == "reconcile" else Refuse(reason, remedy(asset, Read()))
 
 

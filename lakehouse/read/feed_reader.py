@@ -153,7 +153,9 @@ class Feeds:
             if feed.range == range_:  # in this session: another one may have read it
                 return Feed(Local(at.spark, feed.schema, feed.arrow), via, commits)
         within = replaced_within(commits) if stable else None
-        plan = _FeedPlan(at, pieces, within, telling(log, commits), at.where is None and _are_many(commits))
+        images = sum((commit.rows for commit in commits), NO_ROWS).images  # None if a commit does not record how many
+        are_many = at.where is None and images is not None and images > limits().driver_rows
+        plan = _FeedPlan(at, pieces, within, telling(log, commits), are_many)
         with interpreting(at.spark, log.size()), watching(at.spark, f"reading the changes of {at.ref.name}"):
             try:
                 rows = plan.read(at.feed)
@@ -172,12 +174,6 @@ class Feeds:
         self._feeds.append(feed)
         while sum(feed.arrow.nbytes for feed in self._feeds) > limits().kept_feed_bytes:
             self._feeds.pop(0)
-
-
-def _are_many(commits: tuple[Commit, ...]) -> bool:
-    """Whether commits changed more rows than come to the driver; False if a commit does not record how many."""
-    images = sum((commit.rows for commit in commits), NO_ROWS).images
-    return images is not None and images > limits().driver_rows
 
 
 def _pieces(commits: tuple[Commit, ...]) -> list[_Piece]:

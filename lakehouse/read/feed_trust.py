@@ -55,7 +55,8 @@ def why_off(log: Log, head: Head, read: Iterable[Commit], commits: tuple[Commit,
 
     Where the log does not show that, the feed counts as on, because a read finds out.
     """
-    turns = {commit.version for commit in commits if commit.keeps_feed is not None or _may_switch(commit)}
+    may_switch = REPLACING | {"RESTORE"}
+    turns = {each.version for each in commits if each.keeps_feed is not None or each.operation in may_switch}
     if not commits or (head.keeps_feed and not turns):
         return None
     is_as_at_head = not turns and commits[-1].version == head.version
@@ -67,10 +68,6 @@ def why_off(log: Log, head: Head, read: Iterable[Commit], commits: tuple[Commit,
         if not is_on and commit.version in of_read:
             return f"its change data feed was off at version {commit.version} ({commit.operation})"
     return None
-
-
-def _may_switch(commit: Commit) -> bool:
-    return commit.operation == "RESTORE" or commit.operation in REPLACING
 
 
 def _was_on(log: Log, version: int) -> bool:

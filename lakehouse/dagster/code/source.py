@@ -44,12 +44,9 @@ class SourceFile:
         for node in _run_at_load(self.tree):
             if isinstance(node, ast.ImportFrom):
                 module = "." * node.level + (node.module or "")
-                names = (name if alias.name == "*" else alias.name for alias in node.names if _imports(alias, name))
-                yield from ((module, original) for original in names)
-
-
-def _imports(alias: ast.alias, name: str) -> bool:
-    return alias.name == "*" or (alias.asname or alias.name) == name
+                for alias in node.names:
+                    if alias.name == "*" or (alias.asname or alias.name) == name:
+                        yield module, name if alias.name == "*" else alias.name
 
 
 def source_file(path: str) -> SourceFile | None:

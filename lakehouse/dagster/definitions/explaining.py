@@ -217,13 +217,11 @@ class _Subject:
         if manager is None or not table.is_written:
             raise ReadError(f"No DeltaIOManager writes {table.name}, so no log says what it has read.")
         if (table.partitions_def is None) != (partition_key is None):
-            problem = "has no partitions" if table.partitions_def is None else "has partitions"
-            cure = (
-                "Leave the partition out."
-                if partition_key is not None
-                else "Say which: partition_key=KEY, --partition KEY."
+            none, some = (
+                "no partitions. Leave the partition out.",
+                "partitions. Say which: partition_key=KEY, --partition KEY.",
             )
-            raise ReadError(f"{table.name} {problem}. {cure}")
+            raise ReadError(f"{table.name} has {none if table.partitions_def is None else some}")
         if table.partitions_def is not None and _lacks(table.partitions_def, str(partition_key)):
             raise ReadError(f"{table.name} has no partition {partition_key}.")
         return cls(table, table.asset, code_location, manager, defs, partition_key)

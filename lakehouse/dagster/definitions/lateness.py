@@ -11,7 +11,7 @@ from lakehouse.dagster.follow.followed import Backlogs, Followed, FollowedSource
 from lakehouse.dagster.follow.partitions import SourcePartitions
 from lakehouse.delta.commit_info import count_of
 from lakehouse.delta.file_log import FileLog
-from lakehouse.delta.log import FILE_RETENTION, LOG_RETENTION, Head, feed_retention
+from lakehouse.delta.log import FILE_RETENTION, LOG_RETENTION, feed_retention
 from lakehouse.upkeep.registration import limit_of
 
 
@@ -20,19 +20,15 @@ class WithoutPosition:
     """A partition that has no position of a source, so that its next run reads all of its rows there.
 
     Args:
-        source: The source's name.
         partition: The partition key.
-        head: Where the source stands.
-        reason: Why it has no position, as the second half of a sentence.
+        backlog: The source, and why there is no position of it.
         since: When the oldest change of its rows was committed, in milliseconds since the epoch; None if the log of the
             source does not show it.
     """
 
-    source: str
     partition: str
-    head: Head
-    reason: str
-    since: int | None = None
+    backlog: Unbegun
+    since: int | None
 
 
 _REMEDY = (
@@ -109,16 +105,16 @@ def _gaps(gaps: Mapping[str, str]) -> Iterator[str]:
 
 def _no_position(unbegun: Sequence[WithoutPosition], now: int) -> Iterator[str]:
     """For each source, the partitions without a position of it, as a clause that names the worst."""
-    for source in dict.fromkeys(partition.source for partition in unbegun):
-        partitions = [partition for partition in unbegun if partition.source == source]
+    for source in dict.fromkeys(partition.backlog.source for partition in unbegun):
+        partitions = [partition for partition in unbegun if partition.backlog.source == source]
         worst, others = partitions[0], len(partitions) - 1
         more = f" and {others:,} more" if others else ""
         why = (
-            f"{worst.reason}, and the log no longer shows when its rows were written"
+            f"{worst.backlog.reason}, and the log no longer shows when its rows were written"
             if worst.since is None
-            else f"oldest change {lasting(_seconds_waited(worst, now))} ago: {worst.reason}"
+            else f"oldest change {lasting(_seconds_waited(worst, now))} ago: {worst.backlog.reason}"
         )
-        yield f"has no position of '{worst.source}' for partition {worst.partition}{more} ({why})"
+        yield f"has no position of '{source}' for partition {worst.partition}{more} ({why})"
 
 
 def _broken(source: Unread) -> str | None:
@@ -142,9 +138,9 @@ def _record(source: Unread, age: float, deadlines: Mapping[str, int], gaps: Mapp
 
 def _record_without(partition: WithoutPosition, now: int) -> dict[str, Figure]:
     return {
-        "source": f"{partition.source}, partition {partition.partition}",
+        "source": f"{partition.backlog.source}, partition {partition.partition}",
         "read": "no position",
-        "newest": partition.head.version,
+        "newest": partition.backlog.head.version,
         "unread versions": "all",
         "seconds behind": "unknown" if partition.since is None else round(_seconds_waited(partition, now)),
         "read it before": "",
@@ -207,8 +203,7 @@ def without_position(table: Followed, backlogs: Backlogs, logs: Logs) -> tuple[W
         }
         since = _oldest_changes(table, frozenset(map(str, backlogs.by_partition)), source, logs) if unbegun else {}
         partitions += [
-            WithoutPosition(backlog.source, partition, backlog.head, backlog.reason, since.get(partition))
-            for partition, backlog in unbegun.items()
+            WithoutPosition(partition, backlog, since.get(partition)) for partition, backlog in unbegun.items()
         ]
     return tuple(sorted(partitions, key=lambda each: (inf if each.since is None else each.since, each.partition)))
 

@@ -49,7 +49,7 @@ def backlogs_by_partition(
         unread_part = by_cursor[id(cursor)]
         if reads_on(unread_part):
             commits = changes if changed is None else changed.get(partition, ())
-            first = bisect_right(commits, unread_part.position.version, key=_version)
+            first = bisect_right(commits, unread_part.position.version, key=lambda commit: commit.version)
             unread_part = replace(unread_part, commits=tuple(commits[first:]))
         backlogs[partition] = unread_part
     return backlogs
@@ -58,10 +58,6 @@ def backlogs_by_partition(
 def reads_on(backlog: Backlog) -> TypeGuard[Unread]:
     """Whether the next run reads on from a position, commit by commit; otherwise it reads all, or refuses."""
     return isinstance(backlog, Unread) and backlog.gap is None
-
-
-def _version(commit: Commit) -> int:
-    return commit.version
 
 
 @dataclass

@@ -22,12 +22,11 @@ from lakehouse.cli.table_rows import MOST, diff_of, key_in
 from lakehouse.cli.tables import NamedTable, reading_old_files
 from lakehouse.delta.commit_info import NO_ROWS, count_of
 from lakehouse.delta.location import BRANCH
-from lakehouse.delta.log import commit_at, limit_from
+from lakehouse.delta.log import FileSchema, commit_at, limit_from
 from lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:
     from lakehouse.dagster.branches import Branch
-    from lakehouse.delta.log import FileSchema
     from lakehouse.difference.between_versions import RowDiff, VersionDiff
 
 _LIMIT = timedelta(days=7)
@@ -214,7 +213,7 @@ def _compare(table: NamedTable, most: int) -> TableComparison:
     return TableComparison(name, schema, by, diff)
 
 
-def _schema_lines(then: "FileSchema", now: "FileSchema") -> Iterator[str]:
+def _schema_lines(then: FileSchema, now: FileSchema) -> Iterator[str]:
     before, after = ({name: kind.strip('"') for name, kind in each.types.items()} for each in (then, now))
     yield from (f"+ column {name} {kind}" for name, kind in after.items() if name not in before)
     yield from (f"- column {name} {kind}" for name, kind in before.items() if name not in after)

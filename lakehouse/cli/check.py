@@ -10,13 +10,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from warnings import catch_warnings
 
 import dagster as dg
 from dagster_shared.yaml_utils import parse_yamls_with_source_position
 from yaml import Mark, MarkedYAMLError
 
+from lakehouse.cli.column_refusals import refuse_unknown_columns
 from lakehouse.cli.command import (
     Answer,
     Command,
@@ -28,19 +29,17 @@ from lakehouse.cli.command import (
     in_our_words,
     target,
 )
+from lakehouse.cli.tables import readable_logs
 from lakehouse.dagster.code.source import innermost_of
 from lakehouse.dagster.code.view_texts import texts_of
-from lakehouse.dagster.code_location import AssetTable, function_of, is_function
+from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function
+from lakehouse.dagster.definitions.validation import validate_location
+from lakehouse.dagster.io_manager import code_location_of
+from lakehouse.dagster.remake import with_each_once
 from lakehouse.delta.commit_info import count_of
 from lakehouse.errors import DefinitionError, LakehouseError
 from lakehouse.errors.base import Gathered, apart, clause, gather, raise_first
 from lakehouse.errors.views import TextPlace, ViewError, shown
-
-if TYPE_CHECKING:
-    import dagster as dg
-
-    from lakehouse.dagster.code_location import CodeLocation
-
 
 _COMPONENTS = ("defs.yaml", "component.yaml")
 """The files that hold components."""
@@ -222,32 +221,20 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _run(given: Namespace) -> Answer:
-    from lakehouse.dagster.code_location import CodeLocation
-    from lakehouse.dagster.io_manager import code_location_of
-
     code_location = CodeLocation({}, lambda _: None)
     with gather() as gathered:
         defs = _load(given, gathered)
         with _keep_errors(gathered):
             code_location = code_location_of(defs)
-            _refuse_all(defs, code_location)
+            validate_location(defs, code_location)
+            refuse_unknown_columns(code_location, readable_logs(code_location).logs)
     tables = code_location.by_name
     lines = sorted({LocatedError.of(error, tables.get(asset or "")) for asset, error in gathered.errors})
     text = [*map(str, lines), _summary(len(lines), code_location, gathered)]
     return Answer({"findings": [asdict(each) for each in lines]}, "\n".join(text), code=int(bool(lines)))
 
 
-def _refuse_all(defs: "dg.Definitions", code_location: "CodeLocation") -> None:
-    """Refuses what `validate` refuses, and columns that do not exist."""
-    from lakehouse.cli.column_refusals import refuse_unknown_columns
-    from lakehouse.cli.tables import readable_logs
-    from lakehouse.dagster.definitions.validation import validate_location
-
-    validate_location(defs, code_location)
-    refuse_unknown_columns(code_location, readable_logs(code_location).logs)
-
-
-def _summary(refused: int, code_location: "CodeLocation", gathered: Gathered) -> str:
+def _summary(refused: int, code_location: CodeLocation, gathered: Gathered) -> str:
     if not refused:
         return f"Nothing is refused. Tables: {len(code_location.tables)}."
     more = " Tables that nothing defines are named once all files can be read." if gathered.hides_more else ""
@@ -266,12 +253,8 @@ def _keep_errors(gathered: Gathered) -> Generator[None]:
         gathered.hides_more = True
 
 
-def _load(given: Namespace, gathered: Gathered) -> "dg.Definitions":
+def _load(given: Namespace, gathered: Gathered) -> dg.Definitions:
     """The definitions, as Dagster loads them; if that fails, the definitions of those parts that load."""
-    import dagster as dg
-
-    from lakehouse.dagster.remake import with_each_once
-
     whole = Gathered()
     with _keep_errors(whole), raise_first():
         defs = definitions(given)
@@ -298,10 +281,8 @@ def _load(given: Namespace, gathered: Gathered) -> "dg.Definitions":
     return merged
 
 
-def _refuse_undefined_sources(defs: "dg.Definitions", gathered: Gathered) -> None:
+def _refuse_undefined_sources(defs: dg.Definitions, gathered: Gathered) -> None:
     """Refuses an asset that reads what nothing defines, as Dagster does without a place; `validate` refuses views."""
-    from lakehouse.dagster.io_manager import code_location_of
-
     tables = code_location_of(defs).tables
     for table in tables.values():
         for key in () if is_function(table.asset) and texts_of(function_of(table.asset)) else table.values:
@@ -314,10 +295,8 @@ def _refuse_undefined_sources(defs: "dg.Definitions", gathered: Gathered) -> Non
                     )
 
 
-def _parts_of_project(gathered: Gathered) -> "list[dg.Definitions]":
+def _parts_of_project(gathered: Gathered) -> list[dg.Definitions]:
     """The definitions of each part of a project's folder that loads: a module, or a folder with a component."""
-    import dagster as dg
-
     parts = list[dg.Definitions]()
     with _keep_errors(gathered), catch_warnings(action="ignore"):
         tree = dg.ComponentTree.for_project(Path.cwd())

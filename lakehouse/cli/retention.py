@@ -23,12 +23,12 @@ from lakehouse.cli.command import (
 from lakehouse.cli.pages.table_pages import readers_page
 from lakehouse.cli.tables import log_of, logs_of, no_table, readable_logs
 from lakehouse.delta.commit_info import count_of
-from lakehouse.delta.log import limit_from
+from lakehouse.delta.log import Head, limit_from
 from lakehouse.errors import LakehouseError, ReadError, UpkeepError
 from lakehouse.spark.diagnosis import first_line
 from lakehouse.status.lakehouse_status import ReaderLook, reader_looks
 from lakehouse.upkeep.readers import ReaderKind, Readers, readers_of
-from lakehouse.upkeep.registration import keep_longer, register, release, time_travel
+from lakehouse.upkeep.registration import PropertyChange, keep_longer, register, release, time_travel
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -36,10 +36,8 @@ if TYPE_CHECKING:
     from lakehouse.dagster.code_location import AssetTable, CodeLocation
     from lakehouse.dagster.definitions.keeping import UpkeepResult
     from lakehouse.delta.file_log import FileLog
-    from lakehouse.delta.log import Head
     from lakehouse.spark.table_version import ReadableLogs
     from lakehouse.upkeep.due import TableUpkeep
-    from lakehouse.upkeep.registration import PropertyChange
 
 
 def _add_readers_arguments(parser: ArgumentParser) -> None:
@@ -133,7 +131,7 @@ def _logs_and_names(given: Namespace) -> "tuple[Mapping[str, FileLog], Mapping[s
     return readable.logs, declared, {n: why for n, why in readable.out_of_reach.items() if n in followers}
 
 
-def _change(defs: "dg.Definitions", name: str, change: "Callable[[Head], PropertyChange]") -> None:
+def _change(defs: "dg.Definitions", name: str, change: Callable[[Head], PropertyChange]) -> None:
     """Changes the registered readers of one of our tables."""
     from lakehouse.dagster.io_manager import code_location_of, managers_of
     from lakehouse.upkeep.carry_out import change_properties

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -22,12 +22,9 @@ from lakehouse.cli.pages.screen import (
     table_name,
 )
 from lakehouse.cli.pages.table_pages import size
-from lakehouse.cli.runs.run_result import AssetEnd, AssetResult, FailedCheck, RunResult
+from lakehouse.cli.runs.run_result import AssetEnd, AssetResult, FailedCheck, RunLog, RunResult
 from lakehouse.delta.commit_info import Rows, count_of
 from lakehouse.read.forecast import Forecast, InputForecast, Reading, RunEffect, WriteForecast
-
-if TYPE_CHECKING:
-    from lakehouse.cli.runs.run_result import RunLog
 
 
 def queue_line(run: str) -> Text:
@@ -66,7 +63,7 @@ def _sign(end: AssetEnd) -> tuple[str, str]:
             return ("○ ", WAITING)
 
 
-def progress(log: "RunLog", status: str, assets: int) -> str:
+def progress(log: RunLog, status: str, assets: int) -> str:
     """What a run is doing, in one line."""
     if status in ("QUEUED", "NOT_STARTED"):
         return "The run waits in the queue"

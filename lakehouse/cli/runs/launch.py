@@ -20,7 +20,7 @@ from lakehouse.cli.command import (
     document,
     target,
 )
-from lakehouse.cli.runs.run_result import RunRequest, RunResult
+from lakehouse.cli.runs.run_result import RunLog, RunRequest, RunResult
 from lakehouse.delta.expect import SUFFIX
 from lakehouse.delta.location import Storage
 from lakehouse.errors import ALLOW, FULL_REFRESH, GO_ON_FROM, RESTATE_FROM, THAW, Allowed
@@ -167,7 +167,6 @@ def _result(
     """Executes the run, shows what happens meanwhile, and returns what became of it."""
     from lakehouse.cli.pages.run_page import asset_line, progress, queue_line
     from lakehouse.cli.pages.screen import apart_from_capture, working
-    from lakehouse.cli.runs.run_result import RunLog
     from lakehouse.cli.runs.submit import enqueue, execute_here, has_daemon, tags_of_request, wait_for
 
     began = time.time()

@@ -96,6 +96,10 @@ def _lines(branch: "Branch") -> Iterator[str]:
         yield from (f"{clone.name} cannot go on by changes: {why}." for why in clone.compares)
     yield from (f"{name} is read where it is, and not written on a branch." for name in branch.elsewhere)
     yield from (f"{name}: there is no Delta table to clone." for name in branch.missing)
+    yield from (
+        f"{name} stays as it is: it was made anew, there or here, and is no clone of the table that is there now."
+        for name in branch.others
+    )
     yield f"Work on it: export {BRANCH}={branch.name} DAGSTER_HOME=..."
 
 

@@ -88,13 +88,17 @@ class Clone:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A branch: its clones, the tables with a place of their own, which are read there, and the missing tables."""
+    """A branch: its clones, the tables with a place of their own, which are read there, and the missing tables.
+
+    `others` are tables of the branch that are not clones of the tables that are there now.
+    """
 
     name: str
     roots: tuple[str, ...]
     clones: tuple[Clone, ...]
     elsewhere: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     @property
     def until(self) -> int | None:
@@ -156,7 +160,8 @@ def make_branch(
                 compares = new[each][1] if each in new else ()
                 made.append(Clone(each, versions[each], until, each in new, compares, registered[each]))
     elsewhere = tuple(each for each in both.elsewhere if each in wanted)
-    return Branch(name, both.roots, tuple(made), elsewhere, tuple(each for each in here if each not in versions))
+    missing = tuple(each for each in here if each not in versions)
+    return Branch(name, both.roots, tuple(made), elsewhere, missing, tuple(sorted(others)))
 
 
 def branches_of(defs: dg.Definitions) -> list[Branch]:

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from pathlib import Path
+from shutil import rmtree
 
 import dagster as dg
 
@@ -67,6 +68,17 @@ def test_a_branch_can_be_compared_as_long_as_its_limit_says(lake: Lake, instance
     comparison = compared(own, "copied", "id")
     assert comparison.problem is None and comparison.diff is not None
     assert comparison.diff.counts.updated == 1
+
+
+def test_a_table_that_was_made_anew_since_is_named_and_not_left_out(lake: Lake, instance: dg.DagsterInstance) -> None:
+    lake.create("src", [(1, 10)], "id INT, v INT")
+    branched(lake, instance, "id")
+    rmtree(lake.root / "src")
+    lake.create("src", [(1, 10)], "id INT, v INT")
+    house = House(lake, [dg.AssetSpec("src", metadata=Table(key="id")), copied], instance)
+    tables = dg.Definitions(house.assets, resources={"io_manager": house.io_manager})
+    branch = make_branch(tables, "fix", (), timedelta(days=7))
+    assert branch.others == ("src",) and [clone.name for clone in branch.clones] == ["copied"]
 
 
 def test_a_wider_type_is_no_other_value(lake: Lake, instance: dg.DagsterInstance) -> None:

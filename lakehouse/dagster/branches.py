@@ -431,8 +431,8 @@ def _execute(
     The clone keeps its own past as long, because `compare` reads the version with which it began.
     """
     properties = {_CLONED: head.table_id}
-    for name, kept in ((FILE_RETENTION, files_kept(head)), (LOG_RETENTION, log_kept(head))):
-        properties |= {name: as_interval(limit)} if limit > kept else {}
+    for name, retention in ((FILE_RETENTION, files_kept(head)), (LOG_RETENTION, log_kept(head))):
+        properties |= {name: as_interval(limit)} if limit > retention else {}
     with session_of_its_own(session, {USER_METADATA: marks[0](NO_TABLE).to_json()} if marks else {}) as one:
         source = f"{ref.identifier} VERSION AS OF {version}"
         listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())

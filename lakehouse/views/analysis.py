@@ -173,13 +173,16 @@ class Analysis:
         if isinstance(query, Reason):
             return Whole(NeedOfAllRows.PLAN, query.clause, query.place)
         key = declared or self.key or ()
-        if self.below is not None and isinstance(below := self.below.verdict, ByKeys):
+        below = None if self.below is None else self.below.verdict
+        if isinstance(below, ByKeys):
             one = self.one_row if query.top is None else None
             if isinstance(one, OneRow) and below.more is None:
                 return replace(below, above=one)
             if query.top is not None:
                 return replace(below, above=query.top.first)
         verdict = self._verdict_of(query, key)
+        if isinstance(verdict, Whole) and query.top is not None and isinstance(below, Whole):
+            return replace(verdict, why=below.why, place=below.place)
         has_key = declared is None or bool(key)
         if isinstance(verdict, ByKeys) and verdict.plan.touched is not None and not has_key:
             return Whole(NeedOfAllRows.PLAN, "its table has no key", None, verdict.touch)

@@ -127,11 +127,15 @@ def _with_top(reading: TextReading, tree: Expr, query: Query) -> Query:
     if cut is None:
         orders = (words for name, words in _ORDERS.items() if tree.args.get(name))
         return replace(query, notes=(*query.notes, *(f"{each} is dropped: a table has no order." for each in orders)))
-    why = reading.not_followed(f"{cut.key.upper()} takes its rows from all rows", cut, cut.key.upper()).reason
     order: list[exp.Ordered] = tree.args["order"].expressions
     by = [tuple(_values_of_order(tree, query, each)) for each in order]
-    first = _first_rows(reading.parsed, tree) if all(by) and not is_within else None
-    return replace(query, top=Top(why, tuple(chain.from_iterable(by)), first, _end_of_order(reading.parsed)))
+    outside = next((each for each, values in zip(order, by, strict=True) if not values), None)
+    first = _first_rows(reading.parsed, tree) if outside is None and not is_within else None
+    why, place = f"{cut.key.upper()} takes its rows from all rows", cut
+    if outside is not None:
+        why, place = "a value in the ORDER BY of its LIMIT is no column of the result", outside
+    reason = reading.not_followed(why, place, cut.key.upper()).reason
+    return replace(query, top=Top(reason, tuple(chain.from_iterable(by)), first, _end_of_order(reading.parsed)))
 
 
 def _end_of_order(words: Text) -> int:

@@ -21,7 +21,7 @@ from lakehouse.cli.pages.screen import span, working_beside
 from lakehouse.cli.table_rows import MOST, diff_of, key_in
 from lakehouse.cli.tables import NamedTable, reading_old_files
 from lakehouse.delta.commit_info import NO_ROWS, count_of
-from lakehouse.delta.location import BRANCH
+from lakehouse.delta.location import BRANCH, BRANCH_NAME, BRANCH_NAMES
 from lakehouse.delta.log import FileSchema, commit_at, limit_from
 from lakehouse.errors import LakehouseError
 
@@ -50,6 +50,8 @@ def _run_branch(given: Namespace) -> Answer:
 
     if (given.name is None) == (not given.list and given.drop is None):
         raise UsageError("Give one of these: a name for a branch, --list, or --drop NAME.")
+    if given.name is not None and not BRANCH_NAME.fullmatch(given.name):
+        raise UsageError(f"'{given.name}' is no name for a branch: {BRANCH_NAMES}")
     limit = _LIMIT if given.limit is None else limit_from(given.limit)
     if limit is None:
         raise UsageError("--limit is a time: 14d, 36h or 2w.")

@@ -306,7 +306,8 @@ def _named_object(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name is None or not name.replace(":", ".").startswith(error.name):
             raise  # a module of the user imports something that is missing
-        raise UsageError(f"There is no module {name} here ({here}).") from error
+        cure = "Correct the name; or install the project that has it: pip install -e ."
+        raise UsageError(f"There is no module {name} here ({here}). {cure}") from error
     except AttributeError as error:
         raise UsageError(f"{name} is not there: {error}.") from error
 

@@ -12,7 +12,8 @@ from lakehouse.errors import SetupError
 
 BRANCH = "LAKEHOUSE_BRANCH"
 """The variable that names the branch on which a process works: each root is then replaced by the root of the branch."""
-_BRANCH_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+BRANCH_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+BRANCH_NAMES = "a name has letters, digits, _ and -, up to 64. Use, say, fix-12."
 _WHOLE_STORE = re.compile(r"/*|[A-Za-z0-9+.-]+:/*[^/]*/*")
 """The address of a whole bucket or disk, next to which no directory can be."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
@@ -163,8 +164,8 @@ class Location:
         Raises:
             SetupError (VARIABLE): The name is not the name of a branch, or the root is a whole bucket or disk.
         """
-        if not _BRANCH_NAME.fullmatch(name):
-            raise SetupError.variable(BRANCH, name, "a name has letters, digits, _ and -, up to 64. Use, say, fix-12.")
+        if not BRANCH_NAME.fullmatch(name):
+            raise SetupError.variable(BRANCH, name, BRANCH_NAMES)
         return self.branches.below(name)
 
     def below(self, name: str) -> Self:

@@ -16,7 +16,7 @@ class ReadError(LakehouseError):
     @with_code("SOURCE_MISSING")
     def source_missing(cls, asset: str, source: str, where: str) -> Self:
         """A source that is not a Delta table, or not there yet."""
-        remedy = f"Materialize '{source}' first, or correct its name or root."
+        remedy = f"Correct its name or root; or make it first, by the asset or the program that writes '{source}'."
         if asset == source:
             remedy = "An asset that reads its own table begins with an empty table: create it, with its columns."
         return cls(

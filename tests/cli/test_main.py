@@ -110,6 +110,7 @@ def usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["spark", "status", "-m", "nowhere.at_all"], "There is no module nowhere.at_all here"),
         (["spark", "status", "-m", "resources.environments"], "holds 0 dg.Definitions; say which one"),
         (["spark", "status", "-m", "resources.environments:defs"], "resources.environments:defs is not there"),
+        (["branch", "a b"], "'a b' is no name for a branch: a name has letters, digits, _ and -"),
     ],
 )
 def test_a_command_line_that_says_too_little_ends_with_two(

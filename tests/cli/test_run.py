@@ -197,6 +197,8 @@ def test_a_check_that_fails_with_the_severity_of_an_error_ends_the_command_with_
     document = answer(capsys, 1, "mailed")
     assert document["succeeded"] and [check["name"] for check in document["failed_checks"]] == ["is_right"]
     assert answer(capsys, 0, "posted")["failed_checks"][0]["is_error"] is False
+    assert main(["run", "posted"]) == 0
+    assert "! check is_fine of posted: not passed" in capsys.readouterr().out
 
 
 def test_what_cannot_be_asked_is_refused_before_a_run(shop: str, capsys: pytest.CaptureFixture[str]) -> None:

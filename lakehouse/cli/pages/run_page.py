@@ -33,9 +33,10 @@ def queue_line(run: str) -> Text:
 
 
 def asset_line(result: AssetResult | FailedCheck, width: int) -> Text:
-    """What became of one asset, or of a check that failed, in one line; if something failed, also why."""
+    """What became of one asset, or of a check that was not passed, in one line; if something failed, also why."""
     if isinstance(result, FailedCheck):
-        return assemble(("✖ ", WRONG), f"check {result.name} of {result.asset}: ", (result.why or "not passed", WRONG))
+        sign, style = ("✖ ", WRONG) if result.is_error else ("! ", WAITING)
+        return assemble((sign, style), f"check {result.name} of {result.asset}: ", (result.why or "not passed", style))
     line = Text.assemble(_sign(result.end), table_name(result.asset), " " * (max(width - len(result.asset), 0) + 2))
     match result.end:
         case AssetEnd.WRITTEN:

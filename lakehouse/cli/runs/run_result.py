@@ -101,7 +101,7 @@ class RunLog:
 
     Args:
         assets_of: The assets of each step, by its key.
-        hear: Receives each result as it comes, and each check that fails with the severity of an error.
+        hear: Receives each result as it comes, and each check that is not passed.
     """
 
     assets_of: Mapping[str, tuple[str, ...]]
@@ -159,8 +159,7 @@ class RunLog:
             asset = evaluation.asset_key.to_user_string()
             check = FailedCheck(asset, evaluation.check_name, evaluation.description or "", is_error)
             self.failed.append(check)
-            if is_error:
-                self.hear(check)
+            self.hear(check)
 
 
 def _result_of(materialization: "dg.AssetMaterialization") -> AssetResult:

@@ -27,7 +27,7 @@ def start(root: Path, further: Mapping[str, str] = {}, *, quick: bool = False) -
     """
     settings = local_settings(root) | further
     # The counters are read from what the UI's store keeps of each stage.
-    settings |= dict.fromkeys(("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.ui.retainedTasks"), "1000000")
+    settings |= dict.fromkeys(("spark.ui.retainedJobs", "spark.ui.retainedStages", "spark.ui.retainedTasks"), "2000")
     if quick:
         settings[JAVA] = f"{settings.get(JAVA, '')} -XX:TieredStopAtLevel=1"
     return LocalSpark(spark_config=settings, root=str(root), where=Where.PROCESS).spark_session

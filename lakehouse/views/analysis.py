@@ -287,7 +287,7 @@ class Analysis:
         if isinstance(query, Reason) or query.top is None:
             return ()
         by = {output.name.lower() for output in query.outputs if output.column in query.top.columns}
-        key = fold(self.facts.key or self.key or ())
+        key = fold(self.key or ())  # a declared key promises nothing of the rows before the LIMIT
         if key and key <= by:
             return ()
         return tuple(place for place, output in enumerate(query.outputs, 1) if output.name.lower() not in by)
@@ -301,11 +301,14 @@ class Analysis:
 
     @property
     def settled_text(self) -> str:
-        """The text of the view, in which further columns, by their places, settle the ties of a last LIMIT."""
+        """The text of the view, in which further columns, by their places, settle the ties of a last LIMIT.
+
+        They begin a line, because a comment may end the line before.
+        """
         if not self.ties or self.query.top is None:
             return self.text.text
         text, end = self.text.text, self.query.top.end
-        return f"{text[:end].rstrip()}, {', '.join(map(str, self.ties))} {text[end:]}"
+        return f"{text[:end].rstrip()}\n, {', '.join(map(str, self.ties))} {text[end:]}"
 
     def _notes_of_ties(self) -> tuple[str, ...]:
         if not self.ties:

@@ -143,7 +143,9 @@ def _end_of_order(words: Text) -> int:
     depth, at, end, after = 0, 0, len(words.text), ("", "")
     for token in reversed(words.tokens):
         depth += token.is_symbol(")") - token.is_symbol("(")
-        is_cut = token.is_word("LIMIT", "OFFSET") or (token.is_word("WINDOW") and after[1].upper() == "AS")
+        is_number = after[0][:1].isdigit() or after[0].upper() in ("(", ":", "ALL")  # otherwise a column is called so
+        is_cut = token.is_word("LIMIT", "OFFSET") and is_number
+        is_cut |= token.is_word("WINDOW") and after[1].upper() == "AS"
         if is_cut and (end == len(words.text) or depth == at):
             at, end = depth, token.start
         if token.is_word("ORDER") and depth == at and end < len(words.text):
@@ -202,12 +204,14 @@ class _Selected:
     Args:
         names: The unique name of each column of the result, by its own name in lower case.
         made: The same, by the words that are selected, without an alias; empty for a star.
-        is_one_table: Whether a star is selected, and all of its columns are of one table.
+        tables: The names of the tables in FROM, in lower case; empty if a join merges columns of one name.
+        is_all: Whether all columns of these tables are selected, under their own names.
     """
 
     names: Mapping[str, str]
     made: Mapping[str, str]
-    is_one_table: bool
+    tables: frozenset[str]
+    is_all: bool
 
     @classmethod
     def of(cls, tree: Expr, query: Query) -> Self:
@@ -216,18 +220,31 @@ class _Selected:
         pairs = [] if has_star else [*zip(items, query.outputs, strict=False)]
         names = {output.name.lower(): output.column for output in query.outputs}
         made = {item.unalias().sql(): output.column for item, output in pairs}
-        return cls(names, made, has_star and not tree.args.get("joins"))
+        is_all = len(names) == len(query.outputs) and any(
+            isinstance(each, exp.Star) and not any(each.args.values()) for each in items
+        )
+        return cls(names, made, _tables_of(tree), is_all)
 
     def column_of(self, name: exp.Column) -> str | None:
         """The column of the result that a name means: an alias wins, except after the name of a table."""
+        own = self.names.get(name.name.lower())
         if not name.table:
-            return self.names.get(name.name.lower())
-        is_unaliased = self.made.get(name.name) is not None and self.made[name.name] == self.names.get(
-            name.name.lower()
-        )
-        if self.is_one_table or is_unaliased:
-            return self.names.get(name.name.lower())
+            return own
+        if name.table.lower() in self.tables and not name.db:
+            made = self.made.get(name.name)
+            if self.is_all or (made is not None and made == own):
+                return own
         return self.made.get(name.sql())
+
+
+def _tables_of(tree: Expr) -> frozenset[str]:
+    """The names of the tables in FROM, in lower case; none if a join merges their columns: `b.id` may then be NULL."""
+    joins: list[exp.Join] = tree.args.get("joins") or []
+    if any(join.args.get("using") or join.args.get("method") for join in joins):
+        return frozenset()
+    first = tree.args.get("from_")
+    sources: list[Expr] = [join.this for join in joins] + ([] if first is None else [first.this])
+    return frozenset(source.alias_or_name.lower() for source in sources)
 
 
 def _read_query(reading: TextReading, tree: Expr, ctes: Ctes, outer: tuple[Scope, ...]) -> ReadQuery:

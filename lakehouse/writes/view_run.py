@@ -188,7 +188,7 @@ def _compute_by_verdict(spark: Callable[[], SparkSession], run: Run, bound: Boun
             if (first := next(filter(None, why), None)) is not None:
                 return Whole(NeedOfAllRows.READ, first)
             return compute_above(bound, refresh, lambda: TableVersion.of(spark(), run.ref, head).rows())
-        case ByKeys(above=OneRow()):
+        case ByKeys(above=FirstRows() | OneRow()):
             return Whole(NeedOfAllRows.READ, "its table has no position for all of its rows")
         case _:
             is_replaceable = may_replace(run.asset, head) and not run.may_change_sides

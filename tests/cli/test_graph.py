@@ -1,6 +1,7 @@
 """Which assets a command line names: keys, Dagster's selections, all, and the chain of tables that are behind."""
 
 import json
+import shutil
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,15 @@ def test_a_run_of_a_selection_says_what_it_leaves_out(lake: Path, capsys: pytest
     said = capsys.readouterr()
     assert [asset["asset"] for asset in json.loads(said.out)["assets"]] == ["gold/totals", "gold/worst"]
     assert "Left out, because they have partitions: gold/daily." in said.err
+
+
+def test_a_run_of_what_is_behind_names_the_gaps_that_it_leaves(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(lake / "orders")
+    append(lake, "orders", 1)
+    assert main(["run", "--behind"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "Nothing is behind.\n"
+    assert said.err.endswith("can no longer be read (`lakehouse status`): silver/copies, silver/others.\n")
 
 
 def test_what_a_selection_does_not_name_is_refused(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,8 @@ def _run(given: Namespace) -> Answer:
         raise UsageError("Name assets, or give --all or --behind.")
     source, defs = target(given), definitions(given)
     assets, left_out = _chosen(given, defs)
+    if left_out:
+        sys.stderr.write(f"Left out, because {left_out}.\n")
     if not assets:
         return Answer(_NOTHING.as_document(), "Nothing is behind.")
     request = RunRequest(assets, given.partition, tags_of_options(given, assets))
@@ -79,9 +81,6 @@ def _run(given: Namespace) -> Answer:
     from lakehouse.cli.pages.run_page import run_page
     from lakehouse.cli.runs.submit import instance_here
 
-    if left_out:
-        why = "have partitions" if request.partition is None else "have no partitions"
-        sys.stderr.write(f"Left out, because they {why}: {', '.join(left_out)}.\n")
     rebuilt = tables if given.rebuild else []
     for table in rebuilt:
         refuse_rebuild(table)
@@ -115,20 +114,24 @@ def tags_of_options(given: Namespace, assets: Sequence[str]) -> dict[str, str]:
     return {tag: value for tag, value in tags.items() if value is not None}
 
 
-def _chosen(given: Namespace, defs: "dg.Definitions") -> tuple[tuple[str, ...], Sequence[str]]:
-    """The assets of the run, and those that a selection leaves out."""
+def _chosen(given: Namespace, defs: "dg.Definitions") -> tuple[tuple[str, ...], str]:
+    """The assets of the run, and which others are left out, and why; empty if none are."""
     from lakehouse.cli.graph import behind, groups_in_order, select_assets
     from lakehouse.cli.tables import readable_logs
     from lakehouse.dagster.io_manager import code_location_of
-    from lakehouse.status.table_status import table_statuses
+    from lakehouse.status.table_status import TableState, table_statuses
 
     code_location = code_location_of(defs)
     if given.behind:
         logs = readable_logs(code_location).logs
-        return tuple(behind(code_location, groups_in_order(defs, logs), table_statuses(logs))), ()
+        statuses = [*table_statuses(logs)]
+        gaps = ", ".join(each.name for each in statuses if each.state is TableState.GAP)
+        why = f"changes that they have not read can no longer be read (`lakehouse status`): {gaps}"
+        return tuple(behind(code_location, groups_in_order(defs, logs), statuses)), why if gaps else ""
     words = ["*"] if given.all else given.assets
     names, left_out = select_assets(words, defs, code_location, by_partition=given.partition is not None)
-    return tuple(names), left_out
+    why = f"they have {'partitions' if given.partition is None else 'no partitions'}: {', '.join(left_out)}"
+    return tuple(names), why if left_out else ""
 
 
 def tables_of(request: RunRequest, defs: "dg.Definitions") -> "list[AssetTable]":

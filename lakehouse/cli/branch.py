@@ -50,7 +50,7 @@ def _run_branch(given: Namespace) -> Answer:
 
     if (given.name is None) == (not given.list and given.drop is None):
         raise UsageError("Give one of these: a name for a branch, --list, or --drop NAME.")
-    if given.name is not None and not BRANCH_NAME.fullmatch(given.name):
+    if given.name and not BRANCH_NAME.fullmatch(given.name):
         raise UsageError(f"'{given.name}' is no name for a branch: {BRANCH_NAMES}")
     limit = _LIMIT if given.limit is None else limit_from(given.limit)
     if limit is None:

@@ -69,6 +69,7 @@ WHOLE: dict[str, tuple[str, tuple[str, ...]]] = {
         "FROM orders |> EXTEND amount AS a, customer AS c |> SET a = c + 1, status = 'x' |> DROP amount, tags, customer",
         ("id",),
     ),
+    "piped_top": ("FROM orders |> SELECT id, amount |> ORDER BY amount, id |> LIMIT 3 |> LIMIT 2", ("id",)),
     "piped_own_name": ("WITH orders AS (SELECT id FROM orders WHERE amount > 9) FROM orders |> SELECT id", ("id",)),
     "recursive": (
         (
@@ -124,6 +125,15 @@ REFUSED = {
         "VIEW_NOT_DETERMINISTIC",
     ),
     "no order of a list": ("SELECT explode(sequence(1, max(id))) AS n FROM orders LIMIT 1", "VIEW_NOT_DETERMINISTIC"),
+    "no order in pipes": ("FROM orders |> SELECT id |> LIMIT 3", "VIEW_NOT_DETERMINISTIC"),
+    "an order that a pipe loses": (
+        "FROM orders |> ORDER BY id |> AGGREGATE count(*) AS n GROUP BY status |> LIMIT 1",
+        "VIEW_NOT_DETERMINISTIC",
+    ),
+    "no order in brackets of pipes": (
+        "FROM orders |> WHERE id IN (SELECT id FROM orders LIMIT :few) |> ORDER BY id |> LIMIT 3 |> SELECT id",
+        "VIEW_NOT_DETERMINISTIC",
+    ),
     "a parameter without a value": ("FROM orders |> WHERE id > :least |> SELECT id", "VIEW_PARAMETER"),
     "another version": ("FROM orders VERSION AS OF 3 |> SELECT id", "VIEW_UNKNOWN_TABLE"),
     "a table that is no input": ("FROM nothing |> SELECT id", "VIEW_UNKNOWN_TABLE"),

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import cast
 
 from sqlglot import exp
 from sqlglot.expressions.core import Expr
 
-from lakehouse.errors.views import ViewError
+from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.views.algebra import Place
 from lakehouse.views.functions import GENERATORS
 from lakehouse.views.sql.grouping import has_aggregate
@@ -47,6 +47,7 @@ def look_through(text: str) -> Look:
     try:
         parsed = parse(words)
     except NotFollowedError as error:
+        _require_orders(words)
         return Look(words, tables_in(words.tokens), None, error.reason)
     why = why_not_followed(parsed)
     try:
@@ -145,9 +146,33 @@ def _require_order(parsed: Parsed, cut: Expr) -> None:
     query = cut.parent
     if not _takes_none(cut) and (query is None or not query.args.get("order")):
         word = cut.key.upper()
-        what = f"{word} without ORDER BY takes other rows in each run"
-        remedy = f"Write ORDER BY before {word}, with enough columns to tell all rows apart."
-        raise ViewError("VIEW_NOT_DETERMINISTIC", what, parsed.at(cut, word), remedy)
+        raise _without_order(word, parsed.at(cut, word))
+
+
+_BEGINS_NUMBER = frozenset("123456789(:")
+"""What may stand behind LIMIT, if it is no name and takes more than no row."""
+
+
+def _require_orders(words: Text) -> None:
+    """Refuses LIMIT without ORDER BY in a text that only Spark parses: ORDER must stand directly before it."""
+    are_ordered = [False]
+    for token, after in pairwise(words.tokens):
+        if token.is_symbol("("):
+            are_ordered.append(False)
+        elif token.is_symbol(")"):
+            are_ordered.pop()
+        elif token.is_word("ORDER"):
+            are_ordered[-1] = True
+        elif token.is_symbol(">") and words.text[token.start - 1] == "|" and not after.is_word("LIMIT", "OFFSET"):
+            are_ordered[-1] = False
+        elif token.is_word("LIMIT", "OFFSET") and after.text[:1] in _BEGINS_NUMBER and not are_ordered[-1]:
+            raise _without_order(token.text.upper(), words.of_token(token))
+
+
+def _without_order(word: str, place: TextPlace) -> ViewError:
+    what = f"{word} without ORDER BY takes other rows in each run"
+    remedy = f"Write ORDER BY before {word}, with enough columns to tell all rows apart."
+    return ViewError("VIEW_NOT_DETERMINISTIC", what, place, remedy)
 
 
 def _takes_none(cut: Expr) -> bool:
@@ -171,7 +196,8 @@ def _reasons(parsed: Parsed, node: Expr) -> Iterator[Reason]:
         yield Reason("LIMIT 0 takes no row", parsed.at(node, "LIMIT"))
     if isinstance(node, exp.Limit | exp.Offset | exp.Fetch) and not is_top(parsed, node):
         word = node.key.upper()
-        yield Reason(f"{word} in a subquery takes its rows from all rows", parsed.at(node, word))
+        why = f"{word} in a subquery takes its rows from all rows, and any of those that its ORDER BY leaves equal"
+        yield Reason(why, parsed.at(node, word))
     if (read := _READ.get(type(node))) is not None:
         yield from _unread_arguments(parsed, node, read)
     for kind, check in _CHECKS.items():

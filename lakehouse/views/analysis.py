@@ -214,8 +214,10 @@ class Analysis:
             declared = types.get(output.name)  # the cast value may have another place in the order
             if declared is not None and declared.replace(" ", "").lower() != query.types.get(output.column):
                 return None
-        text = query.top.first.text
-        return replace(self, read=replace(query, top=None, text=text), text=replace(self.text, text=text))
+        # What the head refuses and casts concerns the first rows alone.
+        names, text = tuple(OutputColumn(column.name) for column in self.text.columns), query.top.first.text
+        below = replace(self.text, text=text, columns=names, required=frozenset())
+        return replace(self, read=replace(query, top=None, text=text), text=below)
 
     def _rows_of_one(self, query: Query, one: OneRow | str) -> Self | None:
         """The text of the rows from which the result makes its one row; None if there is none."""

@@ -7,6 +7,7 @@ import pytest
 
 from lakehouse import Changes, Policy, Table
 from lakehouse.delta.limits import Limits, in_force
+from lakehouse.errors import WriteError
 from lakehouse.errors.views import ViewError
 from lakehouse.views.algebra import FirstRows
 from lakehouse.views.analysis import Analysis, ByKeys, TableFacts, Whole
@@ -15,7 +16,7 @@ from lakehouse.views.view_text import OutputColumn, ViewText
 from lakehouse.writes.view import View
 from tests.support.dagster_house import House
 from tests.support.lake import Lake
-from tests.support.views import TABLES, Kept, Shop
+from tests.support.views import TABLES, Kept, Shop, asset_of
 
 SCHEMAS = {table: dict(column.split(" ") for column in columns.split(", ")) for table, columns in TABLES.items()}
 KEYS = {"orders": ("id",), "customers": ("id",)}
@@ -157,6 +158,23 @@ def test_a_declared_type_that_may_change_the_order_needs_all_rows() -> None:
     for declared, is_kept in types.items():
         text = ViewText(sql, columns=(OutputColumn("number"), OutputColumn("worth", declared)))
         assert isinstance(View(text).check(SCHEMAS, KEYS).verdict, ByKeys) is is_kept, declared
+
+
+def test_what_a_head_refuses_and_casts_concerns_the_first_rows_alone(lake: Lake) -> None:
+    lake.keys["orders"], lake.trust_key = ("id",), True
+    lake.create("orders", [(n, 1, n, "paid", "") for n in range(9)], TABLES["orders"])
+    columns = OutputColumn("id"), OutputColumn("amount"), OutputColumn("customer", "TINYINT")
+    text = "SELECT id, amount, customer FROM orders ORDER BY amount DESC, id LIMIT 3"
+    largest = asset_of("largest", ViewText(text, columns=columns, required=frozenset({"customer"})), ["orders"])
+    lake.materialize(largest, Table(key="id"))
+    lake.insert("orders", [(20, None, -1, "paid", ""), (21, 1_000, -2, "paid", ""), (22, 7, 30, "paid", "")])
+    lake.materialize(largest, Table(key="id"))
+    assert OF_TOP in lake.said[-1]
+    assert sorted(lake.rows("largest")) == [(7, 7, 1), (8, 8, 1), (22, 30, 7)]
+    assert dict(lake.frame("largest").dtypes)["customer"] == "tinyint"
+    lake.insert("orders", [(30, None, 40, "paid", "")])
+    with pytest.raises(WriteError, match="NULL in column customer"):
+        lake.materialize(largest, Table(key="id"))
 
 
 def follow(lake: Lake, seed: int, names: list[str], rounds: int) -> None:

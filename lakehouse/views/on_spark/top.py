@@ -78,7 +78,7 @@ def _result(
         case _:
             rows = first_rows(table, of_keys, bound.analysis)
             why = "too many of its first rows leave"
-            return (why if rows is None else rows), (
+            return (why if rows is None else bound.as_declared(rows)), (
                 f"its first rows, from those of the table and of touched keys ({columns})"
             )
 

@@ -81,12 +81,11 @@ class KeySet:
         if len(names) == 1:
             return self.values[0].predicate(names[0])
         near = " AND ".join(f"({values.within(name)})" for name, values in zip(names, self.values, strict=True))
-        if len(self.keys) > limits().listed_keys_together:
-            return KeyPredicate(near, is_exact=False)
-        return KeyPredicate(f"{near} AND ({self._as_lists(names)})", is_exact=True)
+        listed = self._as_lists(names) if len(self.keys) <= limits().listed_keys else None
+        return KeyPredicate(near if listed is None else f"{near} AND ({listed})", is_exact=listed is not None)
 
-    def _as_lists(self, names: Sequence[str]) -> str:
-        """The keys as a list of the column with the most values, for each combination of the other columns.
+    def _as_lists(self, names: Sequence[str]) -> str | None:
+        """The keys as a list of the column with the most values, for each combination of the others; None if many.
 
         Spark looks a value up in a list, and it compiles the same code whatever the listed values are.
         """
@@ -94,6 +93,8 @@ class KeySet:
         lists: dict[tuple[Literal, ...], list[Literal]] = {}
         for key in self.keys:
             lists.setdefault(tuple(key[place] for place in others), []).append(key[last])
+        if len(lists) > limits().listed_keys_together:
+            return None
         kinds = [values.kind for values in self.values]
         return " OR ".join(
             " AND ".join(

@@ -108,6 +108,15 @@ def test_of_many_keys_of_two_columns_only_ranges_are_said():
     assert holding(predicate.sql, keys, 2) == keys
 
 
+def test_keys_of_two_columns_are_lists_of_one_for_each_value_of_the_other():
+    keys = [(index * 7, str(index % 3)) for index in range(MEASURED.listed_keys + 1)]
+    assert not key_predicate(["a", "b"], keys).is_exact
+    predicate = key_predicate(["a", "b"], keys[1:])
+    assert predicate.is_exact
+    assert predicate.sql.count(" IN (") == 3
+    assert holding(predicate.sql, keys, 2) == keys[1:]
+
+
 def test_far_keys_do_not_share_a_range():
     predicate = key_predicate(["a"], [(key,) for start in (0, 10**6, 10**9) for key in range(start, start + 30)])
     assert "(>= 0 AND <= 29)" in re.sub(r"`a` ", "", predicate.sql)

@@ -170,7 +170,7 @@ def test_a_key_of_several_columns_whatever_they_are_called(lake: Lake) -> None:
     lake.materialize(pairs, table)
     lake.sql("DELETE FROM {src}")
     lake.insert("src", [("x", None, 1), (None, None, 1)])
-    with in_force(Limits(listed_keys_together=3)):  # four keys differ, and two of them are deleted
+    with in_force(Limits(listed_keys=3)):  # four keys differ, and two of them are deleted
         outcome = lake.materialize(pairs, table)
     assert isinstance(statement_of(outcome), ReplaceMatched)
     assert lake.rows("pairs") == [("x", None, 1), (None, None, 1)]

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from lakehouse.delta.commit_info import NO_ROWS, Rows
 from lakehouse.delta.keys import KeyPredicate, KeySet
 from lakehouse.delta.limits import limits
-from lakehouse.delta.log import Head
+from lakehouse.delta.log import Head, rows_about
 from lakehouse.delta.text import Literal, fold, literal, quote, same
 from lakehouse.difference.row_comparison import AGAIN, DELETE, HELD, INSERT, OPERATION, UPDATE, compare
 from lakehouse.difference.statements import (
@@ -72,7 +72,9 @@ def statement_by_key(
     key = run.table.key_columns
     within_key = touched is None or fold(touched.columns) <= fold(key)
     partitions = _few_partitions(run, head, within_key=within_key)
-    changed = compare(asset or run.name, rows, touched, target, key, partitions, few=few)
+    held = rows_about(run.ref.log(lambda: rows.sparkSession), head.version)
+    is_small = held is not None and 2 * held <= limits().driver_rows  # each row may go, and another one may come
+    changed = compare(asset or run.name, rows, touched, target, key, partitions, few=few, is_small=is_small)
     counts, same_columns = counts_of(changed), len(rows.columns) == len(target.columns)
     judge(counts)
     return choose_statement(

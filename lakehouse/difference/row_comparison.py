@@ -45,10 +45,12 @@ def compare(
     partitions: tuple[str, ...],
     *,
     few: bool = False,
+    is_small: bool = False,
 ) -> DataFrame | Local:
     """The difference, found in the cheapest way that is exact; at the driver if it is small.
 
-    - Any key may differ: all rows of both sides are grouped by key (`difference`).
+    - Any key may differ: all rows of both sides are grouped by key (`difference`). If the table `is_small`, the
+      difference comes to the driver without being kept.
     - At most `one_task_keys` keys are touched: the rows with these keys are compared in one task.
     - The result is at the driver, and the table holds none of its keys: nothing is compared.
     - The result is at the driver: one scan of the table compares its keys (`local_difference`).
@@ -56,7 +58,8 @@ def compare(
     """
     if touched is None or touched.is_everything:
         result = with_promises(asset, rows, touched)
-        return compute_once(difference(result, target, key, one_task=few, partition_columns=partitions), few=few)
+        changed = difference(result, target, key, one_task=few, partition_columns=partitions)
+        return compute_once(changed, few=few or is_small)
     if fold(touched.columns) == fold(key) and touched.is_one_task:
         result, existing = with_promises(asset, rows, touched), touched.restrict(target)
         changed = difference(result, existing, key, one_task=True, partition_columns=partitions)

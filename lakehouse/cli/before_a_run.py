@@ -3,7 +3,17 @@
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from lakehouse.cli.command import Answer, Command, UsageError, add_json, add_target, definitions, document, no_such
+from lakehouse.cli.command import (
+    Answer,
+    Command,
+    UsageError,
+    add_json,
+    add_target,
+    checking_config,
+    definitions,
+    document,
+    no_such,
+)
 from lakehouse.errors import LakehouseError, in_short
 
 if TYPE_CHECKING:
@@ -41,7 +51,8 @@ def _run_explain(given: Namespace) -> Answer:
         return _explain_all(defs, code_location)
     if given.asset not in explainable(code_location):
         raise UsageError(no_such("asset", given.asset, explainable(code_location), code_location.by_name))
-    forecast = explain(defs, given.asset, given.partition, given.config, call=given.call, thaw=given.thaw)
+    with checking_config():
+        forecast = explain(defs, given.asset, given.partition, given.config, call=given.call, thaw=given.thaw)
     return Answer(
         forecast.as_document(), forecast_page(forecast), code=1 if forecast.verdict is RunEffect.REFUSED else 0
     )

@@ -4,7 +4,8 @@ import json
 import sys
 import tomllib
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.util import module_from_spec, spec_from_file_location
@@ -111,6 +112,18 @@ def document(text: str) -> dict[str, Any]:
 def about_definitions(begin: str, words: Sequence[str]) -> str:
     """A command with the words that name the definitions; without words, those of the current directory are meant."""
     return " ".join((begin, *map(quote, words)))
+
+
+@contextmanager
+def checking_config() -> Generator[None]:
+    """Within, a run config that Dagster does not accept is an error of the command line."""
+    import dagster as dg
+
+    try:
+        yield
+    except dg.DagsterInvalidConfigError as error:
+        why = " ".join(each.message for each in error.errors or ())
+        raise UsageError(f"The run config, which --config gives, does not fit: {why or error}") from None
 
 
 def no_such(kind: str, name: str, names: Collection[str], sources: Collection[str] = ()) -> str:

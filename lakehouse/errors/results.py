@@ -239,12 +239,13 @@ class ExtractError(WriteError):
 
     @classmethod
     @with_code("OLDER_EXTRACT")
-    def older_extract(cls, asset: str, version: str, newest: str) -> Self:
-        """An extract that is older than the one that the table holds."""
+    def older_extract(cls, asset: str, version: str, newest: str, *, keeps_past: bool) -> Self:
+        """An extract that is older than the one that the table holds, which may keep the past of its rows."""
+        tell_again = f"To correct the past from it on, materialize with the run tag {RESTATE_FROM}{asset}={version}."
         return cls(
             f"Extract {version} of '{asset}' is older than extract {newest}, which its table holds.",
             "Nothing was written. Deliver extracts in their order, or let older extracts be left out: "
-            "Snapshot(..., on_older='ignore').",
+            f"Snapshot(..., on_older='ignore').{f' {tell_again}' if keeps_past else ''}",
         )
 
     @classmethod

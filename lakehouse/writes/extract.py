@@ -15,6 +15,7 @@ from lakehouse.delta.commit_info import COLUMN_CHANGES, Commit
 from lakehouse.delta.log import Head
 from lakehouse.delta.text import fold, quote, same
 from lakehouse.errors import RESTATE_FROM, ExtractError, WriteError
+from lakehouse.read.asset import PastRows
 from lakehouse.read.run import Run
 from lakehouse.spark.broken_promises import Breach, breach_sql
 from lakehouse.spark.diagnosis import why_unreadable
@@ -54,7 +55,8 @@ def version_after(run: Run, version: ExtractVersion, *, refuses_older: bool) -> 
     if not version.is_before(newest) or run.request.restate_from is not None:
         return version
     if refuses_older:
-        raise ExtractError.older_extract(run.name, str(version), str(newest))
+        keeps_past = run.asset.past is PastRows.KEPT
+        raise ExtractError.older_extract(run.name, str(version), str(newest), keeps_past=keeps_past)
     return newest
 
 

@@ -65,8 +65,14 @@ def posted() -> None: ...
 def is_fine() -> dg.AssetCheckResult:
     return dg.AssetCheckResult(passed=False, severity=dg.AssetCheckSeverity.WARN)
 
+class OfDay(dg.Config):
+    day: str
+
+@dg.asset
+def delivered(config: OfDay) -> None: ...
+
 defs = incremental(dg.Definitions(
-    [dg.AssetSpec("orders"), copies, broken, after_broken, kept, daily, mailed, posted],
+    [dg.AssetSpec("orders"), copies, broken, after_broken, kept, daily, mailed, posted, delivered],
     asset_checks=[is_right, is_fine],
     resources={{"io_manager": DeltaIOManager(spark=dg.ResourceDefinition.none_resource(), root={root!r})}},
 ))
@@ -201,18 +207,26 @@ def test_a_check_that_fails_with_the_severity_of_an_error_ends_the_command_with_
     assert "! check is_fine of posted: not passed" in capsys.readouterr().out
 
 
-def test_what_cannot_be_asked_is_refused_before_a_run(shop: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_asked_is_refused_before_a_run(
+    shop: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "There is no asset copy. Did you mean copies?" in refusal(capsys, "copy")
     assert "No function of these definitions makes orders, so there is no run of it." in refusal(capsys, "orders")
     assert "daily has partitions. Say which: --partition KEY." in refusal(capsys, "daily")
     assert "copies has no partitions. Leave --partition out." in refusal(capsys, "copies", "--partition", "x")
     assert "There is no partition 2013-01-09" in refusal(capsys, "daily", "--partition", "2013-01-09")
+    assert 'does not fit: Missing required config entry "ops"' in refusal(capsys, "delivered")
+    of_other_day = json.dumps({"ops": {"delivered": {"config": {"dya": "x"}}}})
+    refused = refusal(capsys, "delivered", "--config", of_other_day)
+    assert 'unexpected config entry "dya"' in refused and 'config entry "day"' in refused and "Traceback" not in refused
     assert main(["run", "copies", "--go-on-from", "3"]) == 1
     assert "is about an asset that is not an Append of Changes" in capsys.readouterr().err
     assert main(["run", "copies", "--allow", "max_deleted"]) == 1
     assert "is about an asset that takes no extracts" in capsys.readouterr().err
     with dg.DagsterInstance.get() as instance:
         assert instance.get_runs() == []
+    monkeypatch.setenv("DAGSTER_HOME", f"{shop} nowhere")
+    assert "which is not a directory" in refusal(capsys, "copies")
 
 
 def test_a_daemon_is_alive_for_a_while_after_its_last_sign_of_life() -> None:

@@ -110,6 +110,17 @@ def test_what_freezes_unread_after_the_first_run_is_told_and_can_be_read(lake: L
     assert any("froze with changes that no run has read" in line for line in lake.told)
 
 
+def test_what_an_edit_of_the_condition_froze_unread_can_be_read(lake: Lake) -> None:
+    lake.create("src", [(number, day(number), number) for number in range(20)], "id INT, day DATE, amount INT")
+    lake.materialize(by_day, Table(key=("id", "day"), owns="day >= date_sub(:today, 10)"), moment=noon(20))
+    lake.sql("UPDATE {src} SET amount = 777 WHERE id = 11")
+    lake.materialize(by_day, Table(key=("id", "day"), owns="day >= date_sub(:today, 10)"), moment=noon(20))
+    lake.sql("UPDATE {src} SET amount = 888 WHERE id IN (9, 12)")
+    edited = Table(key=("id", "day"), owns="day >= date_sub(:today, 5)")
+    lake.materialize(by_day, edited, moment=noon(20), thaw="unread")
+    assert [row[2] for row in lake.rows("by_day") if row[0] in (9, 11, 12)] == [9, 777, 888]
+
+
 def test_a_run_that_was_to_read_what_froze_says_that_another_run_was_first(lake: Lake) -> None:
     lake.create("src", [(number, day(number), number) for number in range(20)], "id INT, day DATE, amount INT")
     table = Table(key=("id", "day"), owns="day >= date_sub(:today, 10)")

@@ -88,7 +88,7 @@ def test_a_restated_extract_drops_what_came_later_and_later_extracts_follow_agai
     moved = {1: ONE[1] | {"a": 9}, 2: ONE[2]}
     for version, rows in ((1, ONE), (3, moved), (5, {1: ONE[1]})):
         taken(lake, Delivery(version, rows))
-    with raises_code("OLDER_EXTRACT"):
+    with raises_code("OLDER_EXTRACT", match="run tag lakehouse/restate_from/past="):
         taken(lake, Delivery(3, ONE))
     with pytest.raises(WriteError, match=r"is to be restated from 4, but its extract is 3\. .*restate_from/past=3"):
         taken(lake, Delivery(3, ONE), tags={"restate_from": "4"})

@@ -16,6 +16,7 @@ from lakehouse.cli.command import (
     UsageError,
     add_json,
     add_target,
+    checking_config,
     definitions,
     document,
     target,
@@ -84,7 +85,7 @@ def _run(given: Namespace) -> Answer:
     rebuilt = tables if given.rebuild else []
     for table in rebuilt:
         refuse_rebuild(table)
-    with instance_here() as instance, rebuilding(rebuilt):
+    with checking_config(), instance_here() as instance, rebuilding(rebuilt):
         result = _result(instance, source, defs, request, tables, given)
     sys.stderr.writelines(asset.stack for asset in result.assets)
     is_good = result.succeeded and not any(check.is_error for check in result.failed_checks)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
@@ -25,8 +26,15 @@ _DAEMON = "QUEUED_RUN_COORDINATOR"
 
 @contextmanager
 def instance_here() -> Generator[dg.DagsterInstance]:
-    """The instance that DAGSTER_HOME names; without the variable, a temporary one that ends with the command."""
-    instance = dg.DagsterInstance.get() if os.environ.get(DAGSTER_HOME) else dg.DagsterInstance.local_temp()
+    """The instance that DAGSTER_HOME names; without the variable, a temporary one that ends with the command.
+
+    Raises:
+        UsageError: The variable names no directory.
+    """
+    home = os.environ.get(DAGSTER_HOME)
+    if home and not Path(home).is_dir():
+        raise UsageError(f"{DAGSTER_HOME} names {home}, which is not a directory. Make it, or name another one.")
+    instance = dg.DagsterInstance.get() if home else dg.DagsterInstance.local_temp()
     with instance:
         yield instance
 

@@ -14,7 +14,7 @@ from lakehouse.cursor.cursor import Cursor, Known
 from lakehouse.cursor.definition import declares_owned
 from lakehouse.cursor.walk import Past, readable_mark
 from lakehouse.delta.log import Log, commit_at
-from lakehouse.delta.owned import Owned, moment_of
+from lakehouse.delta.owned import Owned, RowCondition, moment_of
 from lakehouse.delta.table import Table
 from lakehouse.delta.text import fold
 from lakehouse.errors import DefinitionError
@@ -38,26 +38,24 @@ def owned_rows(
     moment = moment if last is None else max(moment, datetime.fromisoformat(last["moment"]))
     owns = str(asset.table.owns)
     owned = owned_at(asset.name, owns, moment, None if thaw == UNREAD else thaw)
-    since = _moment_of_last(cursor, log, owns)
-    if since is not None:
-        before = read_owned(asset.name, owns, since)
-        if before.pieces != owned.condition.pieces:
-            thawed = replace(before, text="".join(before.pieces)) if thaw == UNREAD else owned.thaw
-            owned = replace(owned, before=before, thaw=thawed)
+    before = _before(asset.name, cursor, log, owns)
+    if before is not None and before.pieces != owned.condition.pieces:
+        thawed = replace(before, text="".join(before.pieces)) if thaw == UNREAD else owned.thaw
+        owned = replace(owned, before=before, thaw=thawed)
     return None if is_empty else owned
 
 
-def _moment_of_last(cursor: Cursor, log: Log, owns: str) -> datetime | None:
-    """The moment by which the last commit owned rows; None if the condition was another one.
+def _before(asset: str, cursor: Cursor, log: Log, owns: str) -> RowCondition | None:
+    """The condition of owned rows at the last commit, whose text may have been another; None if it is not known.
 
     The run that begins a table owns all of its rows, so its mark has no moment: rows freeze from its commit on.
     """
     match cursor:
         case Known(mark=mark) if mark.owned is not None:
-            return datetime.fromisoformat(mark.owned["moment"]) if mark.owned["where"] == owns else None
+            return read_owned(asset, mark.owned["where"], datetime.fromisoformat(mark.owned["moment"]))
         case Known(mark=mark, version=version) if declares_owned(mark.definition, owns):
             begun = commit_at(log, version)
-            return None if begun is None else moment_of(begun.timestamp / 1000)
+            return None if begun is None else read_owned(asset, owns, moment_of(begun.timestamp / 1000))
         case _:
             return None
 

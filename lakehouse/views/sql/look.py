@@ -169,7 +169,7 @@ def _require_orders(words: Text) -> None:
             raise _without_order(token.text.upper(), words.of_token(token))
 
 
-def _without_order(word: str, place: TextPlace) -> ViewError:
+def _without_order(word: str, place: TextPlace | None) -> ViewError:
     what = f"{word} without ORDER BY takes other rows in each run"
     remedy = f"Write ORDER BY before {word}, with enough columns to tell all rows apart."
     return ViewError("VIEW_NOT_DETERMINISTIC", what, place, remedy)

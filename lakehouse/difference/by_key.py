@@ -72,8 +72,7 @@ def statement_by_key(
     key = run.table.key_columns
     within_key = touched is None or fold(touched.columns) <= fold(key)
     partitions = _few_partitions(run, head, within_key=within_key)
-    held = rows_about(run.ref.log(lambda: rows.sparkSession), head.version)
-    is_small = held is not None and 2 * held <= limits().driver_rows  # each row may go, and another one may come
+    is_small = (touched is None or touched.is_everything) and _is_small(run, head, rows.sparkSession)
     changed = compare(asset or run.name, rows, touched, target, key, partitions, few=few, is_small=is_small)
     counts, same_columns = counts_of(changed), len(rows.columns) == len(target.columns)
     judge(counts)
@@ -136,6 +135,12 @@ def choose_statement(
         rows = _rows_beside(run, spark, changed, where)
         return ReplaceRows(rows, where, counts, differing=_rows_to_write(changed))
     return MergeRows(_without(changed, HELD), counts, whereabouts.predicate("t.").sql or None, few, nulls)
+
+
+def _is_small(run: Run, head: Head, spark: SparkSession) -> bool:
+    """Whether a difference probably comes to the driver though each row of the table goes, and another one comes."""
+    rows = rows_about(run.ref.log(lambda: spark), head.version)
+    return rows is not None and 2 * rows <= limits().driver_rows
 
 
 def _rows_beside(run: Run, spark: SparkSession, changed: Local | DataFrame, where: str) -> DataFrame:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import dagster as dg
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaProtocolError
 
@@ -31,6 +32,7 @@ READERS: dict[str, Callable[[str], list[int]]] = {
 }
 
 
+@pytest.mark.slow
 def test_without_deletion_vectors_every_reader_reads_a_table_and_its_quarantine(lake: Lake):
     """The page on readers lists the exceptions; a release of `deltalake` that learns vectors makes this test fail."""
     lake.create("src", [(1, 1), (2, 2), (3, 3)], "id int, v int")

@@ -25,7 +25,8 @@ def joined(o: Changes, r: Changes) -> View:
     return View(JOINED)
 
 
-@pytest.mark.parametrize("kind", ["double", pytest.param("float", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["double", "float"])
 def test_a_row_with_one_zero_touches_the_group_of_both(lake: Lake, kind: str) -> None:
     letter = kind[0].upper()
     lake.create("o", [(1, 0.0, 5), (2, 7.5, 1)], f"id int, x {kind}, v int")

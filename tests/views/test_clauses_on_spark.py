@@ -9,7 +9,7 @@ from tests.support.lake import Lake
 from tests.support.slow import slow
 from tests.support.views import VIEWS, Shop
 
-CLAUSES = ("session_window", "LATERAL (SELECT")
+CLAUSES = ("session_window", slow("LATERAL (SELECT"))
 WAYS = {"by keys": Limits(whole_rows=0), "small tables whole": Limits()}
 
 

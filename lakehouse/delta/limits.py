@@ -55,8 +55,8 @@ class Limits:
 
     whole_rows: int = 250_000
     """Rows of a table up to which a step of a view reads the table whole, instead of by keys that have to come to the
-    driver first. Joined with a table of 100,000 rows, 1 and 10,000 changed rows of ten million took 33 jobs instead of 38
-    and 41, and 9.4 and 8.0 CPU s instead of 11.7 and 10.5. With a million rows both ways took the same."""
+    driver first. Joined with a table of 100,000 rows, 1 and 10,000 changed rows of ten million took 33 jobs instead of
+    38 and 41, and 9.4 and 8.0 CPU s instead of 11.7 and 10.5. With a million rows both ways took the same."""
 
     broadcast_rows: int = 1_000_000
     """Rows that are sent to every task to be joined there. Half a million touched keys of ten million rows took 21

@@ -221,11 +221,13 @@ class FirstRows:
 
     Args:
         rows: The number.
-        text: The text without the LIMIT.
+        text: The text without the LIMIT, which selects the values that the result leaves out at its end.
+        left_out: The names of the values that the rows are ordered by, and that are no columns of the result.
     """
 
     rows: int
     text: str
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,7 @@ class Top:
 
     Args:
         why: Why all rows are computed for it.
-        by: The parts of its ORDER BY that can be computed from columns of the result.
+        by: The parts of its ORDER BY that can be computed from columns of the result, or are values that it leaves out.
         first: The LIMIT, if these parts alone decide which rows it takes; else None.
         end: Where its ORDER BY ends in the text.
     """

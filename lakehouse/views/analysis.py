@@ -214,10 +214,24 @@ class Analysis:
             declared = types.get(output.name)  # the cast value may have another place in the order
             if declared is not None and declared.replace(" ", "").lower() != query.types.get(output.column):
                 return None
-        # What the head refuses and casts concerns the first rows alone.
-        names, text = tuple(OutputColumn(column.name) for column in self.text.columns), query.top.first.text
-        below = replace(self.text, text=text, columns=names, required=frozenset())
-        return replace(self, read=replace(query, top=None, text=text), text=below)
+        # What the head refuses and casts concerns the first rows alone, and these are found in a table without a key.
+        names, first = tuple(OutputColumn(column.name) for column in self.text.columns), query.top.first
+        text = replace(self.text, text=first.text, columns=names, required=frozenset())
+        facts = replace(self.facts, key=self.facts.key or None)
+        if first.left_out:
+            return self._with_order(query, text, facts, first.left_out)
+        return replace(self, read=replace(query, top=None, text=first.text), text=text, facts=facts)
+
+    def _with_order(self, query: Query, text: ViewText, facts: TableFacts, values: tuple[str, ...]) -> Self | None:
+        """The text of the rows with the values that order them, followed by columns of the result."""
+        touch = replace(self, read=replace(query, top=None), facts=facts).verdict.touch
+        if not touch or any(column.type for column in self.text.columns):
+            return None
+        columns = tuple(map(OutputColumn, (*(output.name for output in query.outputs), *values)))
+        try:
+            return type(self).of(replace(text, columns=columns, touch=touch), self.schemas, facts, self.asset)
+        except ViewError:
+            return None
 
     def _rows_of_one(self, query: Query, one: OneRow | str) -> Self | None:
         """The text of the rows from which the result makes its one row; None if there is none."""

@@ -107,9 +107,10 @@ def how_followed(analysis: Analysis, why_no_sums: str | None, rows: RowsPlan | N
         tables = " or ".join(path.table for path in following.paths if path.reaches)
         return (f"All rows are computed if a row of {tables} moved, because {verdict}.", *following.notes)
     match above:
-        case FirstRows(rows=number):
+        case FirstRows(rows=number, left_out=left_out):
+            of_table = "of the keys in the table, whose order it does not hold," if left_out else "of the table"
             last = (
-                f"The first {number} rows are taken from those of the table and of the keys; all are computed if too "
+                f"The first {number} rows are taken from those {of_table} and of the keys; all are computed if too "
                 "many of them leave."
             )
         case OneRow():

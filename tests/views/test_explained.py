@@ -44,6 +44,16 @@ def test_what_is_computed_whole_says_which_rows_count():
     ]
 
 
+def test_first_rows_say_whether_their_table_holds_their_order():
+    of_table = {
+        "SELECT id, amt FROM o ORDER BY amt, id LIMIT 3": "from those of the table and of the keys;",
+        "SELECT id FROM o ORDER BY amt, id LIMIT 3": "of the keys in the table, whose order it does not hold, and of the keys;",
+    }
+    for text, where in of_table.items():
+        analysis = Analysis.of(ViewText(text), queries.TABLES, TableFacts(("o",), keys={"o": ("id",)}))
+        assert where in how_followed(analysis, "")[-1], text
+
+
 def test_what_only_some_keys_need_is_said_apart():
     text = "SELECT c.seg, sum(o.amt) AS s FROM o LEFT JOIN c ON o.cust = c.id GROUP BY c.seg"
     *_, rows, some = said(text, "seg", followed=("o", "c"))

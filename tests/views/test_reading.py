@@ -145,7 +145,7 @@ extend cust_10=cust_2 % 2
 -> cust=cust_10, amount=sum_8""",
     ),
     "groups are expressions, columns of SELECT by their number, or fields": (
-        """SELECT date_trunc('month', day) AS month, info.a, count(*) AS k FROM orders GROUP BY 1, info.a""",
+        """SELECT date_trunc('month', day) AS month, info.a, count(*) AS k FROM orders GROUP BY (1), info.a""",
         """
 group by g_8, g_9: count_10=COUNT(*)
   extend g_8=DATE_TRUNC('month', day_3), g_9=(info_6).`a`

@@ -9,8 +9,10 @@ from random import Random
 
 import pytest
 
+from lakehouse.errors.views import ViewError
 from lakehouse.views.analysis import ByKeys
 from lakehouse.views.query import names_in, read
+from lakehouse.views.view_text import OutputColumn, ViewText
 from lakehouse.writes.view import View
 from tests.support.views_in_duckdb import Searching, Tables, ViewTable, follow
 from tests.views import tpcds
@@ -21,6 +23,19 @@ FOLLOWED = ["2", "31", "34", "71", "73", "91", "98"]
 def test_a_query_that_keys_followed_stays_followed() -> None:
     checked = {number: View(tpcds.QUERIES[number]).check(tpcds.SCHEMAS, tpcds.KEYS) for number in FOLLOWED}
     assert [number for number, each in checked.items() if not isinstance(each.verdict, ByKeys)] == []
+
+
+COLUMNS = {"14b": 12, "39a": 10, "39b": 10, "64": 21}
+"""The queries that give two columns one name, and how many columns they give."""
+
+
+def test_keys_follow_columns_of_one_name_under_a_head_that_names_them() -> None:
+    for number, columns in COLUMNS.items():
+        head = tuple(OutputColumn(f"column_{place}") for place in range(columns))
+        with pytest.raises(ViewError, match="Two columns of the result are called"):
+            View(tpcds.QUERIES[number]).check(tpcds.SCHEMAS, tpcds.KEYS)
+        named = View(ViewText(tpcds.QUERIES[number], columns=head))
+        assert isinstance(named.check(tpcds.SCHEMAS, tpcds.KEYS).verdict, ByKeys), number
 
 
 def test_all_queries_are_here() -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pyspark.sql import DataFrame
@@ -129,6 +129,30 @@ def find_keys(
         return why
     bound.execution.run(fuse(plan.steps), lambda keys: owned(keys, plan.touch))
     return bound.execution.keys(plan.touched)
+
+
+def rows_of_other_keys(bound: BoundText, keys: Local) -> DataFrame | None:
+    """The rows of other keys than the touched ones, which have been found; None if they do not follow from the keys.
+
+    Args:
+        bound: The text over its pinned tables.
+        keys: The other keys, under their names and types in the result.
+    """
+    touch = bound.analysis.verdict.touch
+    assert touch, "touched keys have been found"
+    plan = bound.plan(touch)
+    assert plan.touched is not None, "touched keys have been found"
+    kinds = {field.name.lower(): field for field in bound.execution.keys(plan.touched).schema.fields}
+    fields = [kinds[column.lower()] for column in touch_columns(bound.query, touch)]
+    if not all(
+        keeps_keys_apart(kept.dataType, field.dataType) for kept, field in zip(keys.schema.fields, fields, strict=True)
+    ):
+        return None
+    other = convert_keys(keys, touch, fields)
+    assert isinstance(other, Local), "these keys are at the driver"
+    execution = bound.execution.with_keys(plan.touched, other)
+    computed = _of_keys(replace(bound, execution=execution), plan, other, other.rows)
+    return computed.rows if isinstance(computed, OfKeys) else None
 
 
 def _of_keys(bound: BoundText, plan: TouchedPlan, keys: Local | DataFrame, number: int) -> Whole | OfKeys:

@@ -55,6 +55,12 @@ class Execution:
         other._keys.update(self._keys)
         return other
 
+    def with_keys(self, step: str, keys: Local) -> "Execution":
+        """The same plans over other rows of a step."""
+        other = Execution(self.spark, self.tables, self.args)
+        other._keys.update(self._keys | {step: keys})
+        return other
+
     def keys(self, step: str) -> Local | DataFrame:
         """The rows of a step, at the driver if they are few."""
         return self._keys[step]

@@ -14,11 +14,11 @@ from lakehouse.delta.policy import Refresh
 from lakehouse.delta.text import fold, quote
 from lakehouse.read.decide import NeedOfAllRows, PolicyAnswer, answer_by_policy
 from lakehouse.read.touched_keys import SomeKeys
-from lakehouse.spark.driver_rows import matching, small
+from lakehouse.spark.driver_rows import Local, matching, small
 from lakehouse.views.algebra import FirstRows, substitute
 from lakehouse.views.analysis import Analysis, ByKeys, Whole
 from lakehouse.views.on_spark.bound_text import BoundText
-from lakehouse.views.on_spark.computing import OfKeys, Unmoved, compute
+from lakehouse.views.on_spark.computing import OfKeys, Unmoved, compute, rows_of_other_keys
 from lakehouse.views.on_spark.row_after import row_after
 from lakehouse.views.steps.one_row import OneRow
 from lakehouse.views.steps.relations import print_sql
@@ -76,7 +76,7 @@ def _result(
             rows = row_after(table, bound.rows.schema, below, of_keys, one)
             return rows, f"its one row, from what it was and the rows of touched keys ({columns}), before and after"
         case _:
-            rows = first_rows(table, of_keys, bound.analysis)
+            rows = first_rows(table, of_keys, bound.analysis, below)
             why = "too many of its first rows leave"
             return (why if rows is None else bound.as_declared(rows)), (
                 f"its first rows, from those of the table and of touched keys ({columns})"
@@ -101,7 +101,7 @@ def _too_many(of_keys: OfKeys, refresh: Refresh) -> str | None:
             return None
 
 
-def first_rows(table: DataFrame, of_keys: OfKeys, analysis: Analysis) -> DataFrame | None:
+def first_rows(table: DataFrame, of_keys: OfKeys, analysis: Analysis, below: BoundText) -> DataFrame | None:
     """The first rows of a result after changes; None if they do not follow from the table and the rows of touched keys.
 
     The rows of untouched keys that are not in the table come after its last row. So the first rows are known if as many
@@ -109,24 +109,49 @@ def first_rows(table: DataFrame, of_keys: OfKeys, analysis: Analysis) -> DataFra
 
     Yi, Yu, Yang, Xia and Chen, "Efficient maintenance of materialized top-k views" (2003).
     """
-    rows, columns = of_keys.rows, of_keys.rows.columns
-    stored = small(table.select(*map(quote, columns))) if fold(columns) <= fold(table.columns) else None
     top = analysis.query.top
-    if stored is None or top is None or top.first is None:
+    assert top is not None, "the verdict says that the result has some rows"
+    assert top.first is not None, "the verdict says how many rows the result has"
+    rows, number = of_keys.rows, top.first.rows
+    columns = rows.columns[: len(analysis.query.outputs)]
+    stored = small(table.select(*map(quote, columns))) if fold(columns) <= fold(table.columns) else None
+    if stored is None:
         return None
     rest = matching(stored.frame, of_keys.touched.keys, of_keys.touched.columns, "left_anti")
+    known = stored
+    if top.first.left_out:
+        known = _with_order(rest, of_keys, analysis, below)
+        if known is None or (known.rows == 0 and stored.rows >= number):
+            return None
+        rest = known.frame
     candidates = rest.union(rows).withColumn(_IS_LAST, F.lit(False))
-    if stored.rows >= top.first.rows:
-        last = stored.frame.orderBy(*_order(analysis, backwards=True)).limit(1)
+    if stored.rows >= number:
+        last = known.frame.orderBy(*_order(analysis, backwards=True)).limit(1)
         candidates = candidates.union(last.withColumn(_IS_LAST, F.lit(True)))
-    foremost = small(candidates.orderBy(*_order(analysis), _IS_LAST).limit(top.first.rows + 1))
+    foremost = small(candidates.orderBy(*_order(analysis), _IS_LAST).limit(number + 1))
     if foremost is None:
         return None
     ends = foremost.column(_IS_LAST).to_pylist()
-    if True in ends[: top.first.rows]:
+    if True in ends[:number]:
         return None
     places = [place for place, is_end in enumerate(ends) if not is_end]
-    return foremost.take(places[: top.first.rows]).select(columns).frame
+    return foremost.take(places[:number]).select(columns).frame
+
+
+def _with_order(rest: DataFrame, of_keys: OfKeys, analysis: Analysis, below: BoundText) -> Local | None:
+    """The rows of the table whose keys are untouched, with the values that order them; None if these are not found.
+
+    A key may have more rows than those in the table. These come after them, because the table holds the first rows.
+    """
+    kept = small(rest)
+    if kept is None:
+        return None
+    if kept.rows == 0:
+        return Local.empty(of_keys.rows)
+    keys = small(kept.frame.select(*map(quote, of_keys.touched.columns)).distinct())
+    rows = None if keys is None else rows_of_other_keys(below, keys)
+    valued = None if rows is None else small(rows.orderBy(*_order(analysis)).limit(kept.rows))
+    return valued if valued is not None and valued.rows == kept.rows else None
 
 
 _DIRECTIONS: Mapping[tuple[bool, bool], Callable[[Column], Column]] = {

@@ -281,9 +281,9 @@ def _sets_of(state: _State, grouping: Grouping, element: Expression) -> list[tup
 
 def _key(state: _State, key: Expression) -> Expression:
     """What GROUP BY names: a column of SELECT by its number, or an expression."""
-    block = state.block
-    if isinstance(key, exp.Literal) and key.is_int:
-        number = int(key.name)
+    block, bare = state.block, key.unnest()
+    if isinstance(bare, exp.Literal) and bare.is_int:
+        number = int(bare.name)
         if not 1 <= number <= len(state.projections):
             what = f"GROUP BY {number} is not a column of this SELECT"
             raise block.reading.refuse("VIEW_UNKNOWN_COLUMN", what, key, "Name the column.")

@@ -15,7 +15,7 @@ from lakehouse.dagster.code.digest import code_of
 from lakehouse.dagster.code.view_texts import only_text_of
 from lakehouse.dagster.code_location import AssetTable, CodeLocation, function_of, is_function
 from lakehouse.delta.log import Log
-from lakehouse.errors import LakehouseError
+from lakehouse.errors import DefinitionError, LakehouseError
 from lakehouse.errors.base import apart
 from lakehouse.errors.views import TextPlace, ViewError
 from lakehouse.spark.types import as_struct
@@ -23,6 +23,7 @@ from lakehouse.views.algebra import Query
 from lakehouse.views.analysis import Analysis, TableFacts
 from lakehouse.views.on_spark.bound_text import types_of
 from lakehouse.views.query import names_in, read
+from lakehouse.views.sql.owned_text import read_owned
 from lakehouse.views.view_text import NotFollowedError, Origin, ViewText, with_place
 
 _UNKNOWN_COLUMN = "VIEW_UNKNOWN_COLUMN"
@@ -117,12 +118,16 @@ def _type(sql: str) -> str:
 
 
 def _refuse_columns_of_table(table: AssetTable, text: ViewText, columns: Mapping[str, str]) -> None:
-    """Refuses a key, a layout and expectations over columns that a view does not have."""
+    """Refuses a key, a layout, owned rows and expectations over columns that a view does not have."""
     names, declared = {name.lower() for name in columns}, table.declared
+    owns = list[str]()
+    with suppress(DefinitionError):  # `validate` says what is wrong with the condition
+        owns += [] if declared.owns is None else sorted(read_owned(table.name, declared.owns).columns)
     roles = (
         ("key", declared.key_columns),
         ("partition_by", declared.partition_columns),
         ("cluster_by", declared.cluster_columns),
+        ("owns", owns),
     )
     for role, of_role in roles:
         for name in (name for name in of_role if name.lower() not in names):

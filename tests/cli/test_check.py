@@ -56,6 +56,10 @@ BROKEN: dict[str, tuple[str, int, int, str]] = {
         "CREATE MATERIALIZED VIEW gold.keyed (PRIMARY KEY (nr)) AS\nSELECT id FROM gold.sound",
         *(2, 1, "VIEW_UNKNOWN_COLUMN"),
     ),
+    "gold/owns.sql": (
+        "CREATE MATERIALIZED VIEW gold.owned TBLPROPERTIES ('lakehouse.owns' = 'nr > 4') AS\nSELECT id FROM gold.sound",
+        *(2, 1, "VIEW_UNKNOWN_COLUMN"),
+    ),
     "gold/reader.sql": (
         "CREATE MATERIALIZED VIEW gold.reader AS SELECT x FROM gold.nobody",
         1,

@@ -145,7 +145,7 @@ def rows_of_other_keys(bound: BoundText, keys: Local) -> DataFrame | None:
     kinds = {field.name.lower(): field for field in bound.execution.keys(plan.touched).schema.fields}
     fields = [kinds[column.lower()] for column in touch_columns(bound.query, touch)]
     if not all(
-        keeps_keys_apart(kept.dataType, field.dataType) for kept, field in zip(keys.schema.fields, fields, strict=True)
+        keeps_keys_apart(key.dataType, field.dataType) for key, field in zip(keys.schema.fields, fields, strict=True)
     ):
         return None
     other = convert_keys(keys, touch, fields)

@@ -118,15 +118,15 @@ def first_rows(table: DataFrame, of_keys: OfKeys, analysis: Analysis, below: Bou
     if stored is None:
         return None
     rest = matching(stored.frame, of_keys.touched.keys, of_keys.touched.columns, "left_anti")
-    known = stored
+    own = stored
     if top.first.left_out:
-        known = _with_order(rest, of_keys, analysis, below)
-        if known is None or (known.rows == 0 and stored.rows >= number):
+        own = _with_order(rest, of_keys, analysis, below)
+        if own is None or (own.rows == 0 and stored.rows >= number):
             return None
-        rest = known.frame
+        rest = own.frame
     candidates = rest.union(rows).withColumn(_IS_LAST, F.lit(False))
     if stored.rows >= number:
-        last = known.frame.orderBy(*_order(analysis, backwards=True)).limit(1)
+        last = own.frame.orderBy(*_order(analysis, backwards=True)).limit(1)
         candidates = candidates.union(last.withColumn(_IS_LAST, F.lit(True)))
     foremost = small(candidates.orderBy(*_order(analysis), _IS_LAST).limit(number + 1))
     if foremost is None:
@@ -143,15 +143,15 @@ def _with_order(rest: DataFrame, of_keys: OfKeys, analysis: Analysis, below: Bou
 
     A key may have more rows than those in the table. These come after them, because the table holds the first rows.
     """
-    kept = small(rest)
-    if kept is None:
+    remainder = small(rest)
+    if remainder is None:
         return None
-    if kept.rows == 0:
+    if remainder.rows == 0:
         return Local.empty(of_keys.rows)
-    keys = small(kept.frame.select(*map(quote, of_keys.touched.columns)).distinct())
+    keys = small(remainder.frame.select(*map(quote, of_keys.touched.columns)).distinct())
     rows = None if keys is None else rows_of_other_keys(below, keys)
-    valued = None if rows is None else small(rows.orderBy(*_order(analysis)).limit(kept.rows))
-    return valued if valued is not None and valued.rows == kept.rows else None
+    valued = None if rows is None else small(rows.orderBy(*_order(analysis)).limit(remainder.rows))
+    return valued if valued is not None and valued.rows == remainder.rows else None
 
 
 _DIRECTIONS: Mapping[tuple[bool, bool], Callable[[Column], Column]] = {
